@@ -1,0 +1,1 @@
+# Gates: a label, a folder of claims, a list of required cases.
