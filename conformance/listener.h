@@ -1,0 +1,28 @@
+// Follows a run: writes each case into the ledger as it begins and ends, and holds skips against the closed
+// list of allowed reasons.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace h3 {
+
+// A case may skip only in SetUp, and only with `GTEST_SKIP() << "no_device: ..."` where the first word is one
+// of no_device, wrong_arch, too_little_memory, fixture_absent. A skip never closes a gate.
+bool is_allowed_skip(const std::string& message);
+
+class ConformanceListener : public testing::EmptyTestEventListener {
+ public:
+  explicit ConformanceListener(const std::string& ledger_path) : ledger_path_(ledger_path) {}
+  bool every_skip_is_allowed() const { return every_skip_is_allowed_; }
+  void seal(int) {}
+
+  void OnTestEnd(const testing::TestInfo& info) override;
+
+ private:
+  std::string ledger_path_;
+  bool every_skip_is_allowed_ = true;
+};
+
+}  // namespace h3
