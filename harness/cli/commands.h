@@ -1,0 +1,17 @@
+// The subcommands of `h3`, one file each. A command registers its options and a callback; the callback
+// returns nothing and reports a failed check by throwing CheckFailed after it has printed its findings.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+namespace h3::cli {
+
+struct CheckFailed {};  // the command ran, and the answer is no: exit code 1
+
+void add_fingerprint(CLI::App& app);
+
+std::string grouped(std::int64_t number);  // 33122992896 -> "33,122,992,896"
+
+}  // namespace h3::cli
