@@ -1,0 +1,27 @@
+// BF16 projections: RFC rows h3_qkv_gemm, h3_attention_o_gemm, h3_ffn_gate_up_gemm, h3_ffn_down_gemm (no
+// bias), and with a bias the projections of adaln_projection_3mod, the context embedder and the output norm.
+//
+// Arithmetic: y = R(chain(x, W) + bias). The chain (kernels/numerics/chain.h) walks K ascending in one piece,
+// whatever the number of rows; the bias is added in FP32; R is the one rounding to BF16, to nearest even. A
+// row of y therefore depends on its row of x alone.
+//
+// Gradients are the same chain over another extent: dX over N ascending, dW over the S rows ascending.
+//
+// Errors: one line for a wrong dtype, a shape that does not fit, or an empty operand.
+#pragma once
+
+#include "model/tensor.h"
+
+namespace h3::kernels {
+
+// x (S,K) bf16, weight (N,K) bf16, bias (N) bf16 or null -> y (S,N): bf16, or fp32 to see the sum before
+// rounding. Leading extents of x and y are taken together as S.
+void linear(const Tensor& x, const Tensor& weight, const Tensor* bias, Tensor& y);
+
+// dy (S,N) bf16, weight (N,K) bf16 -> dx (S,K), bf16 or fp32.
+void linear_input_gradient(const Tensor& dy, const Tensor& weight, Tensor& dx);
+
+// dy (S,N) bf16, x (S,K) bf16 -> dweight (N,K), bf16 or fp32.
+void linear_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight);
+
+}  // namespace h3::kernels
