@@ -1,0 +1,12 @@
+// Nodes residual_attn, residual_mlp: y = x + gate[index] * branch, x the un-normalised block input.
+//   x, branch (S, C); gate a table part of C columns; index (S) int64. The refiner's residuals have no gate.
+#pragma once
+
+#include "golden/table_part.h"
+
+namespace h3::golden {
+
+Tensor gate_residual(const Tensor& x, const Tensor& branch, const TablePart& gate, const Tensor& index);
+Tensor residual(const Tensor& x, const Tensor& branch);
+
+}  // namespace h3::golden

@@ -1,0 +1,13 @@
+#include "golden/linear.h"
+
+namespace h3::golden {
+
+Tensor linear(const Tensor& x, const Tensor& weight, Summation summation) {
+  return product(x, weight, nullptr, summation);
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Summation summation) {
+  return product(x, weight, &bias, summation);
+}
+
+}  // namespace h3::golden

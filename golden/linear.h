@@ -1,0 +1,13 @@
+// Nodes q_proj, k_proj, v_proj, o_proj, ffn_gate_up, ffn_down and context_embedder: y = x W^T (+ b).
+//   x (S, K) or any rows of it, W (N, K) and b (N) BF16, y (S, N) FP32: rows are independent of each other.
+#pragma once
+
+#include "golden/product.h"
+
+namespace h3::golden {
+
+Tensor linear(const Tensor& x, const Tensor& weight, Summation summation = Summation::ordered);
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              Summation summation = Summation::ordered);
+
+}  // namespace h3::golden

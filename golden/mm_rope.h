@@ -1,0 +1,14 @@
+// Nodes rope_q, rope_k: rotation of the leading channels of every head (provider: _apply_rotary_emb).
+//   half = table columns / 2 (48): y[i] = x[i] cos[i] - x[i + half] sin[i],
+//   y[i + half] = x[i + half] cos[i + half] + x[i] sin[i + half]; channels from 2 half (96) on pass through.
+//   x (S, heads, d), cos and sin (S, 2 half) FP32 and used as they are: rounding them to BF16 is the
+//   provider's error.
+#pragma once
+
+#include "model/tensor.h"
+
+namespace h3::golden {
+
+Tensor mm_rope(const Tensor& x, const Tensor& cos, const Tensor& sin);
+
+}  // namespace h3::golden

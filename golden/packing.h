@@ -1,0 +1,17 @@
+// Boundary packing: the rows of the three modalities at their places in the packed sequence, and back out.
+//   Exact copies. Every packed row is covered exactly once, otherwise it is an error.
+#pragma once
+
+#include "model/tensor.h"
+
+namespace h3::golden {
+
+struct ModalityRows {
+  Tensor rows;     // (n, C) FP32
+  Tensor indices;  // (n) int64: their packed rows
+};
+
+Tensor pack_rows(const std::vector<ModalityRows>& modalities);    // (S, C), S = all rows together
+Tensor select_rows(const Tensor& packed, const Tensor& indices);  // (n, C)
+
+}  // namespace h3::golden

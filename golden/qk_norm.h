@@ -1,0 +1,11 @@
+// Nodes q_norm, k_norm: RMS norm of every head, one weight shared by all heads.
+//   x (S, heads * d) or (S, heads, d), weight (d); the result has the shape of x. V is not normalised.
+#pragma once
+
+#include "model/tensor.h"
+
+namespace h3::golden {
+
+Tensor qk_norm(const Tensor& x, const Tensor& weight, double eps);
+
+}  // namespace h3::golden

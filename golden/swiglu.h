@@ -1,0 +1,11 @@
+// Node swiglu: h = value silu(gate). x (S, 2F): the first F columns are the value, the last F the gate. h (S,
+// F) FP32.
+#pragma once
+
+#include "model/tensor.h"
+
+namespace h3::golden {
+
+Tensor swiglu(const Tensor& x);
+
+}  // namespace h3::golden

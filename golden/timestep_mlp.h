@@ -1,0 +1,13 @@
+// temb = W2 silu(W1 e + b1) + b2 (provider: TimestepEmbedding, all FP32). The hidden layer stays FP64.
+//   e (U, F); W1 (hidden, F), b1; W2 (out, hidden), b2; result (U, out) FP32. No activation after the second
+//   layer.
+#pragma once
+
+#include "golden/product.h"
+
+namespace h3::golden {
+
+Tensor timestep_mlp(const Tensor& e, const Tensor& weight_1, const Tensor& bias_1, const Tensor& weight_2,
+                    const Tensor& bias_2, Summation summation = Summation::ordered);
+
+}  // namespace h3::golden
