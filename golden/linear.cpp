@@ -2,12 +2,8 @@
 
 namespace h3::golden {
 
-Tensor linear(const Tensor& x, const Tensor& weight, Summation summation) {
-  return product(x, weight, nullptr, summation);
-}
-
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Summation summation) {
-  return product(x, weight, &bias, summation);
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor* bias, Summation summation) {
+  return product(x, weight, bias, summation);
 }
 
 }  // namespace h3::golden

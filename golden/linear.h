@@ -6,8 +6,8 @@
 
 namespace h3::golden {
 
-Tensor linear(const Tensor& x, const Tensor& weight, Summation summation = Summation::ordered);
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+// bias: null where the layer has none.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor* bias,
               Summation summation = Summation::ordered);
 
 }  // namespace h3::golden

@@ -8,10 +8,9 @@
 namespace h3::golden {
 
 enum class Summation {
-  ordered,  // one multiplication and one addition at a time in ascending k, then the bias: the same bits
+  ordered,  // one multiplication and one addition at a time, k ascending, then the bias: one result
             // everywhere
-  blas,     // OpenBLAS, whose order is its own: the independent second opinion. Without a BLAS the same as
-            // `ordered`
+  blas,     // OpenBLAS in its own order: the second opinion; without a BLAS the same as `ordered`
 };
 
 // `out` is fp32 (rounded once at the end) or fp64. Scratch stays below 300 MB whatever M, N and K.
