@@ -4,6 +4,17 @@
 #include <string_view>
 
 namespace h3 {
+namespace {
+
+std::string name_of(const testing::TestInfo& info) {
+  return std::string(info.test_suite_name()) + "." + info.name();
+}
+
+const char* outcome_of(const testing::TestResult& result) {
+  return result.Failed() ? "failed" : result.Skipped() ? "skipped" : "passed";  // a failure outweighs a skip
+}
+
+}  // namespace
 
 bool is_allowed_skip(const std::string& message) {
   constexpr std::array<std::string_view, 4> kReasons = {"no_device", "wrong_arch", "too_little_memory",
@@ -13,12 +24,48 @@ bool is_allowed_skip(const std::string& message) {
   return false;
 }
 
-void ConformanceListener::OnTestEnd(const testing::TestInfo& info) {
-  const auto& result = *info.result();
-  for (int i = 0; i < result.total_part_count(); ++i) {
-    const auto& part = result.GetTestPartResult(i);
-    if (part.skipped() && !is_allowed_skip(part.message())) every_skip_is_allowed_ = false;
-  }
+ConformanceListener::ConformanceListener(const std::string& ledger_path) {
+  if (!ledger_path.empty()) ledger_.emplace(ledger_path);
 }
+
+void ConformanceListener::append(nlohmann::ordered_json event) {
+  if (ledger_) ledger_->append(std::move(event));
+}
+
+void ConformanceListener::OnTestProgramStart(const testing::UnitTest& run) {
+  append({{"event", "run_begin"}, {"filter", GTEST_FLAG_GET(filter)}, {"selected", run.test_to_run_count()}});
+}
+
+void ConformanceListener::OnTestStart(const testing::TestInfo& info) {
+  current_case_ = name_of(info);
+  append({{"event", "case_begin"}, {"case", current_case_}, {"file", info.file()}, {"line", info.line()}});
+}
+
+// Also called outside of a case, for what SetUpTestSuite and an Environment report: then `case` is empty.
+void ConformanceListener::OnTestPartResult(const testing::TestPartResult& part) {
+  if (part.passed()) return;
+  if (part.skipped() && !is_allowed_skip(part.message())) every_skip_is_allowed_ = false;
+  append({{"event", "part"},
+          {"case", current_case_},
+          {"kind", part.skipped() ? "skip" : "failure"},
+          {"file", part.file_name() ? part.file_name() : ""},
+          {"line", part.line_number()},
+          {"text", part.message()}});
+}
+
+void ConformanceListener::OnTestEnd(const testing::TestInfo& info) {
+  const testing::TestResult& result = *info.result();
+  nlohmann::ordered_json properties = nlohmann::ordered_json::object();
+  for (int i = 0; i < result.test_property_count(); ++i)
+    properties[printable(result.GetTestProperty(i).key())] = result.GetTestProperty(i).value();
+  append({{"event", "case_end"},
+          {"case", current_case_},
+          {"outcome", outcome_of(result)},
+          {"seconds", double(result.elapsed_time()) / 1000},
+          {"properties", std::move(properties)}});
+  current_case_.clear();
+}
+
+void ConformanceListener::seal(int exit_code) { append({{"event", "run_end"}, {"exit_code", exit_code}}); }
 
 }  // namespace h3

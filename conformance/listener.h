@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+
+#include "harness/ledger.h"
 
 namespace h3 {
 
@@ -14,14 +17,21 @@ bool is_allowed_skip(const std::string& message);
 
 class ConformanceListener : public testing::EmptyTestEventListener {
  public:
-  explicit ConformanceListener(const std::string& ledger_path) : ledger_path_(ledger_path) {}
-  bool every_skip_is_allowed() const { return every_skip_is_allowed_; }
-  void seal(int) {}
+  explicit ConformanceListener(const std::string& ledger_path);  // "" writes no ledger
 
+  bool every_skip_is_allowed() const { return every_skip_is_allowed_; }
+  void seal(int exit_code);  // the last line of a run that came to its end
+
+  void OnTestProgramStart(const testing::UnitTest& run) override;
+  void OnTestStart(const testing::TestInfo& info) override;
+  void OnTestPartResult(const testing::TestPartResult& part) override;
   void OnTestEnd(const testing::TestInfo& info) override;
 
  private:
-  std::string ledger_path_;
+  void append(nlohmann::ordered_json event);
+
+  std::optional<LedgerWriter> ledger_;
+  std::string current_case_;
   bool every_skip_is_allowed_ = true;
 };
 

@@ -4,11 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstring>
-#include <memory>
+#include <exception>
 #include <string>
+#include <string_view>
 
 #include "conformance/listener.h"
+#include "model/error.h"
 
 namespace {
 
@@ -33,18 +34,14 @@ int exit_code(const testing::UnitTest& run, bool every_skip_is_allowed) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   testing::InitGoogleTest(&argc, argv);
   std::string ledger;
   for (int i = 1; i < argc; ++i) {
-    constexpr const char* kLedger = "--ledger=";
-    if (std::strncmp(argv[i], kLedger, std::strlen(kLedger)) == 0) {
-      ledger = argv[i] + std::strlen(kLedger);
-    } else {
-      std::fprintf(stderr, "h3_conformance: unknown argument '%s' (expected --ledger=FILE or --gtest_*)\n",
-                   argv[i]);
-      return kNothingRan;
-    }
+    const std::string_view argument = argv[i], kLedger = "--ledger=";
+    h3::require(argument.starts_with(kLedger), "unknown argument '{}' (expected --ledger=FILE or --gtest_*)",
+                argument);
+    ledger = argument.substr(kLedger.size());
   }
   auto& run = *testing::UnitTest::GetInstance();
   auto* listener = new h3::ConformanceListener(ledger);  // owned by GoogleTest from here on
@@ -54,4 +51,7 @@ int main(int argc, char** argv) {
   if (code == kPassed && gtest_says != 0) code = kFailed;
   listener->seal(code);
   return code;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "h3_conformance: %s\n", error.what());
+  return kFailed;
 }

@@ -1,4 +1,8 @@
 # Gates: a label, a folder of claims, a list of required cases.
+#
+# A gate is one CTest entry: h3_gate runs all its cases in one process and decides from the run's ledger. No discovery
+# and no skip pattern: both let a gate pass whose cases never ran. `ctest -L '^host$'` leaves its evidence under
+# <build>/evidence/host; README, "Reading the evidence", says what each file is.
 enable_testing()
 
 if(NOT GTest_FOUND)
@@ -10,4 +14,30 @@ endif()
 file(GLOB_RECURSE conformance CONFIGURE_DEPENDS conformance/*.cpp)
 add_executable(h3_conformance ${conformance})
 target_link_libraries(h3_conformance PRIVATE h3_harness GTest::gtest)
-set_target_properties(h3_conformance PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+
+# The judge links nothing that it judges.
+file(GLOB gate CONFIGURE_DEPENDS ctest/*.cpp)
+add_executable(h3_gate ${gate} harness/ledger.cpp)
+target_link_libraries(h3_gate PRIVATE h3_model CLI11::CLI11)
+
+set_target_properties(h3_conformance h3_gate PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+
+# add_gate(<name> TIME_LIMIT <seconds>)
+add_custom_target(update_required COMMENT "Lists of required cases")
+function(add_gate name)
+  cmake_parse_arguments(gate "" "TIME_LIMIT" "" ${ARGN})
+  set(required ${CMAKE_SOURCE_DIR}/ctest/required/${name}.txt)
+  add_test(NAME ${name}
+           COMMAND h3_gate --gate ${name} --binary $<TARGET_FILE:h3_conformance> --required ${required} --evidence
+                   ${CMAKE_BINARY_DIR}/evidence/${name} --source ${CMAKE_SOURCE_DIR} --time-limit ${gate_TIME_LIMIT})
+  math(EXPR timeout "${gate_TIME_LIMIT} + 60")  # h3_gate ends the run itself and still writes the evidence
+  set_tests_properties(${name} PROPERTIES LABELS ${name} TIMEOUT ${timeout} RESOURCE_LOCK gpu SKIP_RETURN_CODE 77)
+  add_custom_command(TARGET update_required POST_BUILD
+                     COMMAND h3_gate --gate ${name} --binary $<TARGET_FILE:h3_conformance> --required ${required}
+                             --update-required)
+endfunction()
+add_dependencies(update_required h3_gate h3_conformance)
+
+add_gate(host TIME_LIMIT 1200)
+add_gate(rows TIME_LIMIT 3600)
+add_gate(block0 TIME_LIMIT 7200)

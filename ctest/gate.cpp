@@ -1,0 +1,256 @@
+// h3_gate: runs the cases of one gate as one process and decides whether the gate is closed.
+//
+//   h3_gate --gate host --binary build/h3_conformance --required ctest/required/host.txt --evidence
+//   build/evidence/host h3_gate --gate host --binary ... --required ... --update-required     regenerates the
+//   list h3_gate --verify build/evidence/host                                  recomputes the verdict from
+//   the ledger
+//
+// It is a program of its own, without GoogleTest and without anything that it judges: a crash of the binary
+// is a line in the ledger. An evidence folder holds
+//   ledger.jsonl   what happened; the only source of the verdict
+//   required.txt   the list that was required
+//   junit.xml      the verdict for dashboards
+//   receipt.json   the verdict for the next gate: counts and SHA-256 of list, binary, ledger and git tree;
+//   written last output.log     what the binary printed run/           its working directory
+// Exit code: 0 closed; 1 not closed; 2 cannot work like this; 77 everything skipped for an allowed reason,
+// only where H3_ALLOW_SKIP=1 asks for it (a laptop without a GPU); such a gate is still not closed.
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "ctest/child.h"
+#include "ctest/files.h"
+#include "ctest/junit.h"
+#include "ctest/progress.h"
+#include "ctest/required.h"
+#include "ctest/verdict.h"
+#include "model/digest.h"
+#include "model/error.h"
+
+extern char** environ;
+
+namespace h3 {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string gate, binary, required, evidence, source, verify;
+  double time_limit = 0;
+  bool update_required = false;
+};
+
+struct Folder {
+  explicit Folder(const fs::path& root) : root(root) {}
+  fs::path root;
+  std::string ledger() const { return root / "ledger.jsonl"; }
+  std::string required() const { return root / "required.txt"; }
+  std::string junit() const { return root / "junit.xml"; }
+  std::string receipt() const { return root / "receipt.json"; }
+  std::string output() const { return root / "output.log"; }
+  std::string run() const { return root / "run"; }
+
+  // An earlier run must not be able to speak for this one.
+  void start_afresh() const {
+    fs::create_directories(root);
+    for (const auto& file : {ledger(), required(), junit(), receipt(), output()}) fs::remove(file);
+    fs::remove_all(run());
+    fs::create_directories(run());
+  }
+};
+
+// A gate always runs whole: GoogleTest takes filters, shards and repeats from the environment.
+std::string leaked_variable() {
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string name = std::string(*entry).substr(0, std::string(*entry).find('='));
+    if (name.starts_with("GTEST_") && name != "GTEST_COLOR") return name;
+  }
+  return "";
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  return text;
+}
+
+std::string one_line(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+Json git_state(const std::string& source) {
+  if (source.empty()) return nullptr;
+  const auto git = [&](std::vector<std::string> rest) {
+    rest.insert(rest.begin(), {"git", "-C", source});
+    return one_line(output_of(rest));
+  };
+  const std::string commit = git({"rev-parse", "--verify", "HEAD"});
+  if (commit.empty()) return nullptr;  // no repository, or no git
+  return {{"commit", commit},
+          {"tree", git({"rev-parse", "--verify", "HEAD^{tree}"})},
+          {"clean", git({"status", "--porcelain"}).empty()}};
+}
+
+void run_binary(const Options& options, const Folder& folder, const RequiredList& required) {
+  const std::string started = utc_now();
+  ProcessEnd end;
+  std::string refusal;
+  if (const std::string leaked = leaked_variable(); !leaked.empty())
+    refusal = leaked + " is set: a gate always runs whole; unset it";
+  else if (!fs::exists(options.binary))
+    refusal = "the binary is missing: " + fs::path(options.binary).filename().string();
+  if (refusal.empty()) {
+    Progress progress(options.gate, folder.ledger(), required.cases.size());
+    end = run_to_end({.arguments = {fs::absolute(options.binary), "--gtest_filter=" + options.gate + "/*",
+                                    "--gtest_color=no", "--ledger=" + fs::absolute(folder.ledger()).string()},
+                      .working_directory = folder.run(),
+                      .output_file = folder.output(),
+                      .time_limit = options.time_limit},
+                     [&] { progress.look(); });
+    progress.finish();
+  }
+  const bool new_ledger = !fs::exists(folder.ledger());
+  LedgerWriter ledger =
+      new_ledger ? LedgerWriter(folder.ledger()) : LedgerWriter::continue_at(folder.ledger());
+  if (!refusal.empty()) ledger.append({{"event", "refused"}, {"reason", refusal}});
+  ledger.append({{"event", "process_end"},
+                 {"gate", options.gate},
+                 {"started", started},
+                 {"seconds", end.seconds},
+                 {"exit_code", end.exit_code},
+                 {"signal", end.signal},
+                 {"timed_out", end.timed_out},
+                 {"torn_bytes", ledger.torn_bytes()},
+                 {"required_sha256", required.sha256},
+                 {"binary_sha256", fs::exists(options.binary) ? digest_file(options.binary).sha256 : ""}});
+}
+
+Json receipt_of(const Verdict& verdict, const Ledger& ledger, const std::string& junit, const Json& git) {
+  const Json seal = ledger.events.empty() ? Json::object() : ledger.events.back();
+  return {{"gate", verdict.gate},
+          {"verdict", verdict.closed() ? "closed" : "not closed"},
+          {"required", verdict.required},
+          {"ran", verdict.ran},
+          {"passed", verdict.passed},
+          {"failed", verdict.failed},
+          {"skipped", verdict.skipped},
+          {"missing", verdict.missing},
+          {"unlisted", verdict.unlisted},
+          {"started", verdict.started},
+          {"seconds", verdict.seconds},
+          {"required_sha256", seal.value("required_sha256", "")},
+          {"binary_sha256", seal.value("binary_sha256", "")},
+          {"ledger_root", ledger.root},
+          {"junit_sha256", sha256_hex(junit)},
+          {"git", git}};
+}
+
+void print_reasons(const Verdict& verdict) {
+  constexpr int kMost = 20;
+  int shown = 0, red = int(verdict.problems.size());
+  for (const auto& [name, text] : verdict.problems) {
+    fmt::print("  {}: {}\n", name, text);
+    ++shown;
+  }
+  for (const auto& one : verdict.cases) {
+    if (one.outcome == Outcome::passed) continue;
+    ++red;
+    if (shown++ < kMost) fmt::print("  {}\n    {}\n", one.name, one.message);
+  }
+  if (red > kMost) fmt::print("  ... and {} more, see junit.xml\n", red - kMost);
+}
+
+int run_gate(const Options& options) {
+  const Folder folder(fs::absolute(options.evidence));
+  folder.start_afresh();
+  const RequiredList required = read_required(options.required);
+  write_file(folder.required(), required.text);
+  run_binary(options, folder, required);
+
+  const Ledger ledger = read_ledger(folder.ledger());
+  const Verdict verdict = judge(options.gate, ledger, required.cases);
+  const std::string junit = junit_xml(verdict);
+  write_file(folder.junit(), junit);
+  write_file(folder.receipt(), receipt_of(verdict, ledger, junit, git_state(options.source)).dump(2) + "\n");
+
+  print_reasons(verdict);
+  fmt::print("{}\n", verdict.summary());
+  const char* allow = std::getenv("H3_ALLOW_SKIP");
+  if (verdict.all_skipped && allow && std::string(allow) == "1") return 77;
+  return verdict.closed() ? 0 : 1;
+}
+
+// Nothing of the verdict is believed: it is recomputed, and the receipt and the XML have to say the same.
+int verify(const Options& options) {
+  const Folder folder{fs::path(options.verify)};
+  const RequiredList required = read_required(folder.required());
+  const Ledger ledger = read_ledger(folder.ledger());
+  const Json receipt = Json::parse(read_file(folder.receipt()), nullptr, false);
+  require(receipt.is_object(), "{}: not a receipt", folder.receipt());
+  const std::string gate = ledger.events.empty() ? "" : ledger.events.back().value("gate", "");
+  const Verdict verdict = judge(gate, ledger, required.cases);
+  const std::string junit = junit_xml(verdict);
+
+  std::vector<std::string> differences;
+  const Json expected = receipt_of(verdict, ledger, junit, receipt.value("git", Json()));
+  for (const auto& [key, value] : expected.items())
+    if (!receipt.contains(key) || receipt[key] != value)
+      differences.push_back(fmt::format("receipt.json: {} is {}, the ledger says {}", key,
+                                        receipt.contains(key) ? receipt[key].dump() : "absent",
+                                        value.dump()));
+  if (required.sha256 != expected["required_sha256"])
+    differences.push_back("required.txt is not the list of this run");
+  if (read_file(folder.junit()) != junit) differences.push_back("junit.xml is not what the ledger says");
+  if (!options.required.empty() && read_required(options.required).sha256 != required.sha256)
+    differences.push_back(options.required + " differs from the list of this run");
+
+  print_reasons(verdict);
+  for (const auto& difference : differences) fmt::print("  {}\n", difference);
+  fmt::print("{}{}\n", verdict.summary(), differences.empty() ? "" : ": evidence does not agree");
+  return verdict.closed() && differences.empty() ? 0 : 1;
+}
+
+int main_of_gate(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Runs the cases of one gate and decides whether it is closed"};
+  app.add_option("--gate", options.gate, "name of the gate: cases <gate>/*, label <gate>");
+  app.add_option("--binary", options.binary, "conformance binary");
+  app.add_option("--required", options.required, "list of required cases");
+  app.add_option("--evidence", options.evidence, "folder for ledger, JUnit XML and receipt");
+  app.add_option("--source", options.source, "source tree, for the git tree in the receipt");
+  app.add_option("--time-limit", options.time_limit, "seconds; 0 is none");
+  app.add_flag("--update-required", options.update_required, "regenerate the list of required cases");
+  app.add_option("--verify", options.verify, "recompute the verdict of an evidence folder");
+  CLI11_PARSE(app, argc, argv);
+
+  if (!options.verify.empty()) return verify(options);
+  require(!options.gate.empty() && !options.binary.empty() && !options.required.empty(),
+          "--gate, --binary and --required are needed");
+  if (options.update_required) {
+    const auto cases = cases_of(options.binary, options.gate);
+    write_required(options.required, options.gate, cases);
+    fmt::print("gate {}: {} cases required\n", options.gate, cases.size());
+    return 0;
+  }
+  require(!options.evidence.empty(), "--evidence is needed");
+  return run_gate(options);
+}
+
+}  // namespace
+}  // namespace h3
+
+int main(int argc, char** argv) {
+  try {
+    return h3::main_of_gate(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "h3_gate: {}\n", error.what());
+    return 2;
+  }
+}

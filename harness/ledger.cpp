@@ -1,0 +1,158 @@
+#include "harness/ledger.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "model/error.h"
+#include "model/digest.h"
+
+namespace h3 {
+namespace {
+
+const std::string kNoPrevious(64, '0');
+
+// Length of the UTF-8 sequence at the front, 0 when there is none; the code point comes back in `point`.
+std::size_t decode(std::string_view bytes, std::uint32_t& point) {
+  const auto byte = [&](std::size_t i) { return std::uint8_t(bytes[i]); };
+  const std::uint8_t lead = byte(0);
+  const std::size_t length = lead < 0x80         ? 1
+                             : lead >> 5 == 0x6  ? 2
+                             : lead >> 4 == 0xE  ? 3
+                             : lead >> 3 == 0x1E ? 4
+                                                 : 0;
+  if (length == 0 || bytes.size() < length) return 0;
+  point = length == 1 ? lead : lead & (0x7Fu >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if (byte(i) >> 6 != 0x2) return 0;
+    point = point << 6 | (byte(i) & 0x3Fu);
+  }
+  constexpr std::uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = point >= 0xD800 && point <= 0xDFFF;
+  return point < kSmallest[length] || point > 0x10FFFF || surrogate ? 0 : length;
+}
+
+void make_printable(nlohmann::ordered_json& value) {
+  if (value.is_string()) {
+    value = printable(value.get_ref<const std::string&>());
+  } else if (value.is_structured()) {
+    for (auto& child : value) make_printable(child);
+  }
+}
+
+std::string defect_of(const nlohmann::ordered_json& event, std::int64_t sequence,
+                      const std::string& previous) {
+  if (event.is_discarded()) return "not JSON";
+  if (!event.is_object() || !event.contains("event") || !event["event"].is_string()) return "no event";
+  if (!event.contains("seq") || event["seq"] != sequence) return fmt::format("expected seq {}", sequence);
+  if (!event.contains("prev") || event["prev"] != previous)
+    return "the hash of the line before it does not match";
+  return "";
+}
+
+}  // namespace
+
+std::string printable(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size());
+  for (std::size_t i = 0; i < bytes.size();) {
+    std::uint32_t point = 0;
+    const std::size_t length = decode(bytes.substr(i), point);
+    if (length == 0) {
+      text += fmt::format("\\x{:02X}", std::uint8_t(bytes[i]));
+    } else if ((point < 0x20 && point != '\n' && point != '\t') || (point >= 0x7F && point < 0xA0)) {
+      text += fmt::format("\\x{:02X}", point);
+    } else if (point == 0xFFFE || point == 0xFFFF) {
+      text += fmt::format("\\u{:04X}", point);
+    } else {
+      text += bytes.substr(i, length);
+    }
+    i += length ? length : 1;
+  }
+  return text;
+}
+
+LedgerWriter::LedgerWriter(const std::string& path) : previous_(kNoPrevious), path_(path) {
+  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
+  require(file_ >= 0, "ledger {}: cannot create: {}", path, std::strerror(errno));
+}
+
+LedgerWriter LedgerWriter::continue_at(const std::string& path) {
+  const Ledger so_far = read_ledger(path);
+  require(so_far.defect.empty(), "ledger {}: cannot continue: {}", path, so_far.defect);
+  LedgerWriter writer;
+  writer.path_ = path;
+  writer.sequence_ = std::int64_t(so_far.events.size());
+  writer.previous_ = so_far.root;
+  writer.torn_bytes_ = so_far.torn_bytes;
+  writer.file_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  require(writer.file_ >= 0, "ledger {}: cannot open: {}", path, std::strerror(errno));
+  struct stat status {};
+  require(::fstat(writer.file_, &status) == 0 &&
+              ::ftruncate(writer.file_, status.st_size - so_far.torn_bytes) == 0,
+          "ledger {}: cannot cut off a torn line: {}", path, std::strerror(errno));
+  return writer;
+}
+
+LedgerWriter::LedgerWriter(LedgerWriter&& other) noexcept
+    : file_(std::exchange(other.file_, -1)),
+      sequence_(other.sequence_),
+      torn_bytes_(other.torn_bytes_),
+      previous_(std::move(other.previous_)),
+      path_(std::move(other.path_)) {}
+
+LedgerWriter::~LedgerWriter() {
+  if (file_ >= 0) ::close(file_);
+}
+
+void LedgerWriter::append(nlohmann::ordered_json event) {
+  make_printable(event);
+  event["seq"] = sequence_;
+  event["prev"] = previous_;
+  const std::string line = event.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const std::string bytes = line + "\n";
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t count = ::write(file_, bytes.data() + done, bytes.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    require(count > 0, "ledger {}: cannot write: {}", path_, std::strerror(errno));
+    done += std::size_t(count);
+  }
+  require(::fsync(file_) == 0, "ledger {}: cannot sync: {}", path_, std::strerror(errno));
+  previous_ = sha256_hex(line);
+  ++sequence_;
+}
+
+Ledger read_ledger(const std::string& path) {
+  Ledger ledger;
+  ledger.root = kNoPrevious;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    ledger.defect = "no ledger was written";
+    return ledger;
+  }
+  std::stringstream content;
+  content << file.rdbuf();
+  const std::string text = std::move(content).str();
+  std::size_t begin = 0;
+  for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const std::string line = text.substr(begin, end - begin);
+    const auto event = nlohmann::ordered_json::parse(line, nullptr, false);
+    const std::int64_t sequence = std::int64_t(ledger.events.size());
+    if (const std::string defect = defect_of(event, sequence, ledger.root); !defect.empty()) {
+      ledger.defect = fmt::format("line {}: {}", sequence + 1, defect);
+      return ledger;
+    }
+    ledger.events.push_back(event);
+    ledger.root = sha256_hex(line);
+  }
+  ledger.torn_bytes = std::int64_t(text.size() - begin);
+  return ledger;
+}
+
+}  // namespace h3
