@@ -7,8 +7,8 @@
 
 #include "ctest/child.h"
 #include "ctest/files.h"
-#include "model/error.h"
 #include "model/digest.h"
+#include "model/error.h"
 
 namespace h3 {
 

@@ -10,8 +10,8 @@
 #include <sstream>
 #include <utility>
 
-#include "model/error.h"
 #include "model/digest.h"
+#include "model/error.h"
 
 namespace h3 {
 namespace {
