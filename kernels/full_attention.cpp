@@ -15,11 +15,11 @@ namespace {
 using numerics::Operand;
 
 constexpr std::int64_t kHeadDim = 128;
-constexpr std::int64_t kTile = 128;         // keys
-constexpr std::int64_t kRowsAtOnce = 512;   // query rows that walk the keys together
-constexpr std::int64_t kParts = 4;          // of a row sum
+constexpr std::int64_t kTile = 128;        // keys
+constexpr std::int64_t kRowsAtOnce = 512;  // query rows that walk the keys together
+constexpr std::int64_t kParts = 4;         // of a row sum
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kScale = 0.12751743f;       // f32(128^-0.5 * log2 e)
+constexpr float kScale = 0.12751743f;  // f32(128^-0.5 * log2 e)
 static_assert(std::bit_cast<std::uint32_t>(kScale) == 0x3e0293eeu);
 
 // Query rows of one head and what they carry from tile to tile.
@@ -88,7 +88,8 @@ void require_heads(const char* what, const Tensor& tensor) {
   require(!tensor.empty() && tensor.dtype() == DType::bf16, "full_attention: {}: {}, expected bf16", what,
           name_of(tensor.dtype()));
   require(tensor.shape().size() == 3 && tensor.elements() > 0 && tensor.cols() == kHeadDim,
-          "full_attention: {}: shape {}, expected rows x heads x {}", what, to_string(tensor.shape()), kHeadDim);
+          "full_attention: {}: shape {}, expected rows x heads x {}", what, to_string(tensor.shape()),
+          kHeadDim);
 }
 
 }  // namespace
@@ -102,8 +103,8 @@ void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o
   require(v.shape() == k.shape(), "full_attention: v: shape {}, expected k's {}", to_string(v.shape()),
           to_string(k.shape()));
   require(!o.empty() && o.dtype() == DType::bf16, "full_attention: o: {}, expected bf16", name_of(o.dtype()));
-  require(o.shape() == Shape({rows, width}), "full_attention: o: shape {}, expected {}x{}", to_string(o.shape()),
-          rows, width);
+  require(o.shape() == Shape({rows, width}), "full_attention: o: shape {}, expected {}x{}",
+          to_string(o.shape()), rows, width);
 
   const std::int64_t blocks = (rows + kRowsAtOnce - 1) / kRowsAtOnce;
   numerics::parallel_for(0, heads * blocks, 1, [&](std::int64_t first, std::int64_t last) {

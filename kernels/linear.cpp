@@ -23,8 +23,8 @@ void require_operand(const char* what, const Tensor& tensor) {
 
 void require_result(const char* what, const Tensor& tensor, std::int64_t rows, std::int64_t cols) {
   require_matrix(what, tensor);
-  require(tensor.dtype() == DType::bf16 || tensor.dtype() == DType::fp32, "{}: {}, expected bf16 or fp32", what,
-          name_of(tensor.dtype()));
+  require(tensor.dtype() == DType::bf16 || tensor.dtype() == DType::fp32, "{}: {}, expected bf16 or fp32",
+          what, name_of(tensor.dtype()));
   require(tensor.rows() == rows && tensor.cols() == cols, "{}: shape {}, expected {} rows of {}", what,
           to_string(tensor.shape()), rows, cols);
 }
@@ -77,8 +77,8 @@ void linear(const Tensor& x, const Tensor& weight, const Tensor* bias, Tensor& y
 void linear_input_gradient(const Tensor& dy, const Tensor& weight, Tensor& dx) {
   require_operand("linear_input_gradient: dy", dy);
   require_operand("linear_input_gradient: weight", weight);
-  require(weight.rows() == dy.cols(), "linear_input_gradient: weight has {} outputs, dy has {}", weight.rows(),
-          dy.cols());
+  require(weight.rows() == dy.cols(), "linear_input_gradient: weight has {} outputs, dy has {}",
+          weight.rows(), dy.cols());
   require_result("linear_input_gradient: dx", dx, dy.rows(), weight.cols());
   product(numerics::rows_of(dy), numerics::columns_of(weight), nullptr, dx);
 }
