@@ -1,0 +1,21 @@
+// The modulation table of a block. Node adaln_projection, RFC row adaln_projection_3mod.
+//
+// Arithmetic: z = R(silu(temb)), silu = x / (1 + expf(-x)) in FP32 on the FP32 temb, one rounding to BF16;
+// table = R(chain(z, W) + bias) (kernels/linear.h). Output o of the projection is tag * 6H + part * H + c, so
+// that the (U, 3 * 6H) product read as (3U, 6H) has row 3u + tag and the parts of kernels/table_part.h.
+//
+// Errors: temb not fp32, weights not bf16, shapes that do not fit.
+#pragma once
+
+#include "model/tensor.h"
+
+namespace h3::kernels {
+
+// temb (U,TE) fp32 -> z (U,TE) bf16: the input of every modulation projection, this one and the output
+// norm's.
+void modulation_input(const Tensor& temb, Tensor& z);
+
+// temb (U,TE) fp32, weight (3*6H,TE) bf16, bias (3*6H) bf16 -> table (3U,6H) bf16.
+void adaln_projection(const Tensor& temb, const Tensor& weight, const Tensor& bias, Tensor& table);
+
+}  // namespace h3::kernels

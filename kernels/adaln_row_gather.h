@@ -1,0 +1,18 @@
+// The modulation rows of the packed rows: exact copies. RFC row adaln_row_gather, the provider's
+// index_select.
+//
+// Errors: a tag outside 0..2, a timestep index outside 0..U-1, an index outside the table, wrong dtype or
+// shape.
+#pragma once
+
+#include "kernels/table_part.h"
+
+namespace h3::kernels {
+
+// timestep_indices (S), tags (S) -> index (S) = 3 * timestep index + tag, all i64; U = timesteps.
+void adaln_index(const Tensor& timestep_indices, const Tensor& tags, std::int64_t timesteps, Tensor& index);
+
+// Part of a table (R, parts * C) of any float type, index (S) i64 in [0, R) -> y (S, C) of the same type.
+void adaln_row_gather(const TablePart& part, const Tensor& index, Tensor& y);
+
+}  // namespace h3::kernels

@@ -1,0 +1,22 @@
+// The output norm: RMS norm of all packed rows, modulated per timestep (the tag plays no role). Boundary
+// norm_out, RFC row final_adaln_out.
+//
+// Arithmetic: z = R(silu(temb)) as adaln_projection; table = R(chain(z, W) + bias), (U, 2C) with the shift in
+// the first half and the scale in the second; then modulated_rms_norm of kernels/rms_norm.h with the table
+// row of the row's timestep.
+//
+// Errors: as those rows.
+#pragma once
+
+#include "model/tensor.h"
+
+namespace h3::kernels {
+
+// temb (U,TE) fp32, weight (2C,TE) bf16, bias (2C) bf16 -> table (U,2C) bf16.
+void final_adaln_table(const Tensor& temb, const Tensor& weight, const Tensor& bias, Tensor& table);
+
+// x (S,C) bf16, norm_weight (C) bf16, table (U,2C) bf16, timestep_indices (S) i64 -> y (S,C) bf16.
+void final_adaln_out(const Tensor& x, const Tensor& norm_weight, float eps, const Tensor& table,
+                     const Tensor& timestep_indices, Tensor& y);
+
+}  // namespace h3::kernels

@@ -1,0 +1,63 @@
+#include "kernels/fp32_projection.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/checks.h"
+#include "kernels/numerics/rows.h"
+#include "kernels/numerics/threads.h"
+#include "kernels/numerics/vector_clones.h"
+
+namespace h3::kernels {
+namespace {
+
+// Neighbouring outputs of one row advance together; each is its own chain.
+constexpr std::int64_t kOutputs = 64;
+
+// `panel` holds kOutputs weights per k, K of them.
+H3_VECTOR_CLONES void project_row(const float* x, const float* panel, std::int64_t depth, float* sums) {
+  float chain[kOutputs] = {};
+  for (std::int64_t k = 0; k < depth; ++k) {
+    const float* w = panel + k * kOutputs;
+    for (std::int64_t n = 0; n < kOutputs; ++n) chain[n] = std::fma(x[k], w[n], chain[n]);
+  }
+  std::copy_n(chain, kOutputs, sums);
+}
+
+}  // namespace
+
+void fp32_projection(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y) {
+  constexpr const char* kRow = "fp32_projection";
+  require_dtype(kRow, "x", x, {DType::fp32, DType::bf16});
+  require_rank(kRow, "x", x, 2);
+  require_dtype(kRow, "weight", weight, {DType::fp32});
+  require_rank(kRow, "weight", weight, 2);
+  const std::int64_t rows = x.rows(), depth = x.cols(), outputs = weight.shape()[0];
+  require_tensor(kRow, "weight", weight, DType::fp32, {outputs, depth});
+  require_tensor(kRow, "bias", bias, DType::fp32, {outputs});
+  require_tensor(kRow, "y", y, DType::fp32, {rows, outputs});
+
+  const std::int64_t panels = (outputs + kOutputs - 1) / kOutputs;
+  std::vector<float> packed(static_cast<std::size_t>(panels * depth * kOutputs));  // zero beyond the outputs
+  for (std::int64_t n = 0; n < outputs; ++n) {
+    float* panel = packed.data() + n / kOutputs * depth * kOutputs + n % kOutputs;
+    for (std::int64_t k = 0; k < depth; ++k) panel[k * kOutputs] = weight.data<float>()[n * depth + k];
+  }
+  numerics::parallel_for(0, rows, 16, [&](std::int64_t first, std::int64_t last) {
+    std::vector<float> in(static_cast<std::size_t>((last - first) * depth));
+    numerics::widen(x, first * depth, (last - first) * depth, in.data());
+    float sums[kOutputs];
+    for (std::int64_t p = 0; p < panels; ++p) {
+      const std::int64_t base = p * kOutputs, count = std::min(kOutputs, outputs - base);
+      for (std::int64_t s = first; s < last; ++s) {
+        project_row(in.data() + (s - first) * depth, packed.data() + p * depth * kOutputs, depth, sums);
+        for (std::int64_t n = 0; n < count; ++n) {
+          y.data<float>()[s * outputs + base + n] = sums[n] + bias.data<float>()[base + n];
+        }
+      }
+    }
+  });
+}
+
+}  // namespace h3::kernels

@@ -1,0 +1,44 @@
+#include "kernels/packing.h"
+
+#include "kernels/adaln_row_gather.h"
+#include "kernels/checks.h"
+#include "kernels/numerics/rows.h"
+
+namespace h3::kernels {
+
+void pack_rows(const std::vector<ModalityRows>& modalities, Tensor& packed) {
+  constexpr const char* kRow = "packing";
+  require_dtype(kRow, "packed", packed, {DType::bf16});
+  require_rank(kRow, "packed", packed, 2);
+  const std::int64_t length = packed.shape()[0], cols = packed.cols();
+  std::vector<bool> covered(static_cast<std::size_t>(length));
+  std::int64_t total = 0;
+  for (const auto& [rows, indices] : modalities) {
+    require_dtype(kRow, "rows", rows, {DType::bf16, DType::fp32});
+    require_tensor(kRow, "rows", rows, rows.dtype(), {indices.elements(), cols});
+    for (const std::int64_t place : checked_index(kRow, "indices", indices, rows.rows(), length)) {
+      require(!covered[std::size_t(place)], "{}: packed row {} is given twice", kRow, place);
+      covered[std::size_t(place)] = true;
+      ++total;
+    }
+  }
+  require(total == length, "{}: {} of {} packed rows are given, expected all", kRow, total, length);
+
+  std::vector<float> row(static_cast<std::size_t>(cols));
+  for (const auto& [rows, indices] : modalities) {
+    for (std::int64_t i = 0; i < rows.rows(); ++i) {
+      numerics::widen(rows, i * cols, cols, row.data());
+      numerics::narrow(row.data(), indices.data<std::int64_t>()[i] * cols, cols, packed);
+    }
+  }
+}
+
+void select_rows(const Tensor& packed, const Tensor& indices, Tensor& rows) {
+  require_dtype("select_rows", "packed", packed, {DType::bf16, DType::fp16, DType::fp32});
+  require_dtype("select_rows", "rows", rows, {packed.dtype()});
+  require(packed.cols() == rows.cols(), "select_rows: rows are {}, expected {} columns",
+          to_string(rows.shape()), packed.cols());
+  adaln_row_gather({packed, 0}, indices, rows);
+}
+
+}  // namespace h3::kernels

@@ -1,0 +1,17 @@
+// RMS norm of every head of q or k, one weight for all heads. Nodes q_norm, k_norm, RFC row
+// h3_qk_rmsnorm_d128.
+//
+// Arithmetic: kernels/rms_norm.h, plain, over the d channels of a head (with d = 128 each of the first 32
+// partials holds one vector and the rest are zero). One rounding. v is not normed.
+//
+// Errors: as rms_norm; a width that is not a whole number of heads.
+#pragma once
+
+#include "model/tensor.h"
+
+namespace h3::kernels {
+
+// x (S, heads, d) or (S, heads * d) bf16, fp16 or fp32; weight (d) and y (shape of x) of the same dtype.
+void qk_norm(const Tensor& x, const Tensor& weight, float eps, Tensor& y);
+
+}  // namespace h3::kernels

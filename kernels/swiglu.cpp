@@ -1,0 +1,32 @@
+#include "kernels/swiglu.h"
+
+#include <vector>
+
+#include "kernels/checks.h"
+#include "kernels/numerics/device_functions.h"
+#include "kernels/numerics/rows.h"
+#include "kernels/numerics/threads.h"
+
+namespace h3::kernels {
+
+void swiglu(const Tensor& x, Tensor& h) {
+  constexpr const char* kRow = "swiglu";
+  require_dtype(kRow, "x", x, {DType::bf16});
+  require_rank(kRow, "x", x, 2);
+  const std::int64_t rows = x.shape()[0], cols = x.cols() / 2;
+  require(x.cols() == 2 * cols, "{}: x is {}, expected an even width", kRow, to_string(x.shape()));
+  require_tensor(kRow, "h", h, DType::bf16, {rows, cols});
+  numerics::parallel_for(0, rows, 4, [&](std::int64_t first, std::int64_t last) {
+    std::vector<float> value(static_cast<std::size_t>(cols)), gate(value.size());
+    for (std::int64_t s = first; s < last; ++s) {
+      numerics::widen(x, s * 2 * cols, cols, value.data());
+      numerics::widen(x, s * 2 * cols + cols, cols, gate.data());
+      numerics::silu_fp32(gate.data(), gate.data(), gate.size());
+      numerics::round_to(DType::bf16, gate.data(), cols);
+      for (std::int64_t c = 0; c < cols; ++c) value[c] = value[c] * gate[c];
+      numerics::narrow(value.data(), s * cols, cols, h);
+    }
+  });
+}
+
+}  // namespace h3::kernels

@@ -1,0 +1,16 @@
+// h = value * silu(gate). Node swiglu, RFC row h3_swiglu. The first half of a row is the value, the second
+// the gate.
+//
+// Arithmetic: g = R(x / (1 + expf(-x))) of the gate in FP32, one rounding to BF16; h = R(value * g).
+//
+// Errors: wrong dtype, shapes that do not fit.
+#pragma once
+
+#include "model/tensor.h"
+
+namespace h3::kernels {
+
+// x (S, 2F) bf16 -> h (S, F) bf16.
+void swiglu(const Tensor& x, Tensor& h);
+
+}  // namespace h3::kernels
