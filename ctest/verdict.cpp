@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <map>
 
 #include "model/error.h"
@@ -160,16 +161,20 @@ const std::string* property(const CaseVerdict& one, const std::string& key) {
   return nullptr;
 }
 
-// The name of the first property that must be a finite number and is not.
-std::string non_finite_metric(const CaseVerdict& one) {
-  for (const char* key : {"measured", "limit"}) {
-    const std::string* value = property(one, key);
+// What is wrong with the numbers of a case that says it passed: one is NaN or infinite, or beyond its limit.
+std::string metric_defect(const CaseVerdict& one) {
+  double numbers[2] = {0, std::numeric_limits<double>::infinity()};  // measured, limit
+  const char* keys[2] = {"measured", "limit"};
+  for (int i = 0; i < 2; ++i) {
+    const std::string* value = property(one, keys[i]);
     if (!value) continue;
     char* end = nullptr;
-    const double number = std::strtod(value->c_str(), &end);
-    if (value->empty() || *end != '\0' || !std::isfinite(number)) return fmt::format("{}={}", key, *value);
+    numbers[i] = std::strtod(value->c_str(), &end);
+    if (value->empty() || *end != '\0' || !std::isfinite(numbers[i]))
+      return fmt::format("{}={} is not a finite number", keys[i], *value);
   }
-  return "";
+  return numbers[0] <= numbers[1] ? ""
+                                  : fmt::format("measured {} exceeds the limit {}", numbers[0], numbers[1]);
 }
 
 bool is_allowed(const std::string& skip) {
@@ -196,7 +201,7 @@ CaseVerdict judge_case(const std::string& name, const Run& run, bool required) {
   one.line = trace.line;
   one.seconds = trace.seconds;
   one.properties = trace.properties;
-  const std::string* metric = property(one, "metric");
+  const std::string* rejected_by = property(one, "rejected_by");
   if (trace.ends < trace.begins) {
     const std::string reason = run.end_reason();
     set(one, Outcome::not_run, "not-run",
@@ -205,7 +210,7 @@ CaseVerdict judge_case(const std::string& name, const Run& run, bool required) {
     set(one, Outcome::failed, "doubled",
         fmt::format("doubled: it ran {} times\n{}", trace.begins, trace.failures));
   } else if (!trace.failures.empty() || trace.outcome == "failed") {
-    set(one, Outcome::failed, metric ? *metric : "claim",
+    set(one, Outcome::failed, rejected_by ? *rejected_by : "claim",
         trace.failures.empty() ? "failed without a message" : trace.failures);
   } else if (trace.outcome == "skipped") {
     one.skipped = true;
@@ -213,8 +218,8 @@ CaseVerdict judge_case(const std::string& name, const Run& run, bool required) {
         "skipped: " + (trace.skips.empty() ? "no reason given" : trace.skips));
   } else if (trace.outcome != "passed") {
     set(one, Outcome::failed, "claim", "unknown outcome '" + trace.outcome + "'");
-  } else if (const std::string bad = non_finite_metric(one); !bad.empty()) {
-    set(one, Outcome::failed, "metric", "it passed, but " + bad + " is not a finite number");
+  } else if (const std::string bad = metric_defect(one); !bad.empty()) {
+    set(one, Outcome::failed, "metric", "it passed, but " + bad);
   } else if (!required) {
     set(one, Outcome::failed, "unlisted",
         "unlisted: it passed, but is not in the list of required cases; regenerate the list: ./run required, "
