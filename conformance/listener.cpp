@@ -39,6 +39,7 @@ void ConformanceListener::OnTestProgramStart(const testing::UnitTest& run) {
 void ConformanceListener::OnTestStart(const testing::TestInfo& info) {
   current_case_ = name_of(info);
   append({{"event", "case_begin"}, {"case", current_case_}, {"file", info.file()}, {"line", info.line()}});
+  if (ledger_) ledger_->sync();
 }
 
 // Also called outside of a case, for what SetUpTestSuite and an Environment report: then `case` is empty.
@@ -66,6 +67,9 @@ void ConformanceListener::OnTestEnd(const testing::TestInfo& info) {
   current_case_.clear();
 }
 
-void ConformanceListener::seal(int exit_code) { append({{"event", "run_end"}, {"exit_code", exit_code}}); }
+void ConformanceListener::seal(int exit_code) {
+  append({{"event", "run_end"}, {"exit_code", exit_code}});
+  if (ledger_) ledger_->sync();
+}
 
 }  // namespace h3

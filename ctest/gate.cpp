@@ -130,6 +130,7 @@ void run_binary(const Options& options, const Folder& folder, const RequiredList
                  {"torn_bytes", ledger.torn_bytes()},
                  {"required_sha256", required.sha256},
                  {"binary_sha256", fs::exists(options.binary) ? digest_file(options.binary).sha256 : ""}});
+  ledger.sync();
 }
 
 Json receipt_of(const Verdict& verdict, const Ledger& ledger, const std::string& junit, const Json& git) {

@@ -123,9 +123,12 @@ void LedgerWriter::append(nlohmann::ordered_json event) {
     require(count > 0, "ledger {}: cannot write: {}", path_, std::strerror(errno));
     done += std::size_t(count);
   }
-  require(::fsync(file_) == 0, "ledger {}: cannot sync: {}", path_, std::strerror(errno));
   previous_ = sha256_hex(line);
   ++sequence_;
+}
+
+void LedgerWriter::sync() {
+  require(::fdatasync(file_) == 0, "ledger {}: cannot sync: {}", path_, std::strerror(errno));
 }
 
 Ledger read_ledger(const std::string& path) {

@@ -1,5 +1,6 @@
-// The ledger of a run: one JSON object a line, appended as things happen and on the disk before the next
-// thing starts. It is the evidence; every report is derived from it.
+// The ledger of a run: one JSON object a line, appended as things happen. It is the evidence; every report is
+// derived from it. Each line is handed to the system at once, so it survives the process; the ledger is
+// synced to the disk as each case begins, so that it also survives a machine that the case takes down.
 //
 // Each line carries `seq` (0, 1, 2, ...) and `prev`, the SHA-256 of the line before it (64 zeros for the
 // first), so that a line cannot be changed, dropped or inserted later without being noticed. Who writes what:
@@ -24,7 +25,7 @@ namespace h3 {
 // and tab, U+FFFE, U+FFFF and bytes that are no UTF-8 appear as the visible text \x1B, \uFFFF, \xFF.
 std::string printable(std::string_view bytes);
 
-// Appends events. Every append is written in one piece and synced. Throws h3::Error when the disk refuses.
+// Appends events, each written in one piece. Throws h3::Error when the disk refuses.
 class LedgerWriter {
  public:
   explicit LedgerWriter(const std::string& path);  // a new file; an existing one is refused
@@ -35,6 +36,7 @@ class LedgerWriter {
   ~LedgerWriter();
 
   void append(nlohmann::ordered_json event);  // an object; strings are made printable
+  void sync();                                // everything so far is on the disk
   std::int64_t torn_bytes() const { return torn_bytes_; }
 
  private:
