@@ -1,0 +1,59 @@
+#include <algorithm>
+#include <iterator>
+
+#include "model/layout.h"
+#include "model/scheduler.h"
+
+namespace h3 {
+namespace {
+
+struct NamedLayout {
+  const char* name;
+  std::int64_t text_rows;
+  std::int64_t vision_rows;  // of each keyframe's block in the text, start and end marker included
+  std::vector<Anchor> anchors;
+  std::int64_t frames;  // pixel frames
+  Canvas canvas;
+};
+
+const std::vector<NamedLayout>& table() {
+  static const std::vector<NamedLayout> layouts = {
+      {"tiny", 32, 10, {Anchor::first}, 5, {8 * 32, 9 * 32}},
+      {"small", 32, 8, {Anchor::first, Anchor::last}, 22, {7 * 32, 13 * 32}},
+      {"medium", 1070, 226, {Anchor::first, Anchor::last}, 22, {14 * 32, 16 * 32}},
+      {"768p-124f", 256, 200, {Anchor::first}, 124, {768, 1344}},
+  };
+  return layouts;
+}
+
+// "<Picture i>: ", the vision block, and after all keyframes the prompt.
+std::vector<std::int64_t> text_tags(const NamedLayout& layout) {
+  constexpr std::int64_t kLabelRows = 4;
+  std::vector<std::int64_t> tags;
+  for (std::size_t k = 0; k < layout.anchors.size(); ++k) {
+    tags.insert(tags.end(), kLabelRows, std::int64_t(Tag::text));
+    tags.insert(tags.end(), std::size_t(layout.vision_rows), std::int64_t(Tag::video));
+  }
+  tags.resize(std::size_t(layout.text_rows), std::int64_t(Tag::text));
+  return tags;
+}
+
+}  // namespace
+
+std::vector<std::string> layout_names() {
+  std::vector<std::string> names;
+  for (const auto& layout : table()) names.push_back(layout.name);
+  return names;
+}
+
+PackedLayout named_layout(std::string_view name) {
+  constexpr std::size_t kEvaluation = 20;
+  const auto found =
+      std::find_if(table().begin(), table().end(), [&](const auto& l) { return l.name == name; });
+  if (found == table().end()) fail("layout '{}': expected one of {}", name, fmt::join(layout_names(), ", "));
+  const StepTimes times = {make_schedule(kDefaultGridPoints, kVideoShift).timesteps[kEvaluation],
+                           make_schedule(kDefaultGridPoints, kAudioShift).timesteps[kEvaluation]};
+  return build_fl2va(text_tags(*found), target_of(found->frames, found->canvas), found->anchors, times);
+}
+
+}  // namespace h3
