@@ -104,8 +104,9 @@ PackedLayout build_ref2va(std::span<const std::int64_t> text_tags, std::span<con
 // this suite's own choice within the provider's rule:
 //   tiny       S =   264   32 text, keyframe first (8x9 patches), 2 x 8 audio, 2 frames
 //   small      S =   925   32 text, keyframes first and last (7x13), 2 x 37 audio, 7 frames
-//   medium     S =  3160   1070 text, keyframes first and last (14x16), 2 x 37 audio, 7 frames: positions >
-//   1000 768p-124f  S = 38974   256 text, keyframe first (24x42: 1344x768 pixels), 2 x 207 audio, 37 frames
+//   medium     S =  3160   1070 text, keyframes first and last (14x16), 2 x 37 audio, 7 frames
+//   768p-124f  S = 38974   256 text, keyframe first (24x42: 1344x768 pixels), 2 x 207 audio, 37 frames
+// medium reaches rotary times above 1000, where unreduced angles fail.
 // Per keyframe the text holds 4 label rows and a vision block tagged video; the prompt follows.
 std::vector<std::string> layout_names();
 PackedLayout named_layout(std::string_view name);  // error naming the known ones

@@ -8,8 +8,9 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
+
+#include "conformance/errors.h"
 
 namespace h3 {
 namespace {
@@ -51,27 +52,6 @@ void write_sample(const std::string& path) {
   file.attribute("rows/weights", "seed", std::int64_t(7));
   file.attribute("rows/weights", "shift", 12.0);
   file.close();
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-testing::AssertionResult fails_naming(const std::function<void()>& action,
-                                      const std::vector<std::string>& parts) {
-  const std::string message = error_of(action);
-  if (message.empty()) return testing::AssertionFailure() << "no error";
-  if (message.find('\n') != std::string::npos)
-    return testing::AssertionFailure() << "more than one line: " << message;
-  for (const auto& part : parts)
-    if (message.find(part) == std::string::npos)
-      return testing::AssertionFailure() << "\"" << message << "\" does not say \"" << part << "\"";
-  return testing::AssertionSuccess();
 }
 
 // ---- round trips
