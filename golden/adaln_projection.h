@@ -14,4 +14,8 @@ Tensor silu_of(const Tensor& temb);
 Tensor adaln_projection(const Tensor& temb, const Tensor& weight, const Tensor& bias,
                         Summation summation = Summation::ordered);
 
+// The rounding of silu(temb) to BF16 on every term, an FP32 sum over TE, one rounding to BF16.
+Tensor adaln_projection_bound(const Tensor& temb, const Tensor& weight, const Tensor& bias,
+                              Summation summation = Summation::ordered);
+
 }  // namespace h3::golden

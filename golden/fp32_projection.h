@@ -12,4 +12,8 @@ namespace h3::golden {
 Tensor fp32_projection(const Tensor& x, const Tensor& weight, const Tensor& bias,
                        Summation summation = Summation::ordered);
 
+// An FP32 sum over K, nothing else rounded.
+Tensor fp32_projection_bound(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                             Summation summation = Summation::ordered);
+
 }  // namespace h3::golden

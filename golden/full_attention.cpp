@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "golden/bound.h"
 #include "golden/math.h"
 #include "golden/ordered.h"
 #include "golden/values.h"
@@ -101,6 +102,26 @@ Tensor full_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
       attend(query, first, packed_keys, packed_values, keys, weights, o.data<float>() + head * dim);
   });
   return o;
+}
+
+Tensor full_attention_bound(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const Tensor o = full_attention(q, k, v), terms = full_attention(q, k, absolute(v));
+  const std::int64_t heads = q.shape()[1], dim = q.shape()[2];
+  // sum |q||k| <= |q| |k|: the lengths of every head row.
+  const auto lengths = [&](const Tensor& x) {
+    std::vector<double> squares(std::size_t(x.elements() / dim));
+    for (std::int64_t i = 0; i < x.elements(); ++i) squares[i / dim] += double(x.at(i)) * double(x.at(i));
+    return squares;
+  };
+  const auto query = lengths(q), key = lengths(k);
+  std::vector<double> longest(std::size_t(heads), 0);
+  for (std::size_t i = 0; i < key.size(); ++i) longest[i % heads] = std::max(longest[i % heads], key[i]);
+  const double sums = 2 * fp32_sum_unit(k.shape()[0]);
+  return bound_of(o, [&](std::int64_t i) {
+    const double logit =
+        std::sqrt(query[i / dim] * longest[i / dim % heads] / double(dim)) * fp32_sum_unit(dim + 4);
+    return terms.at(i) * (kBf16Unit + 2 * logit + sums) + std::fabs(o.at(i)) * kBf16Unit;
+  });
 }
 
 }  // namespace h3::golden

@@ -11,4 +11,9 @@ namespace h3::golden {
 
 Tensor full_attention(const Tensor& q, const Tensor& k, const Tensor& v);
 
+// Logits as FP32 sums over d (turned into a relative error of the weights by the exponential, twice: weight
+// and total), weights rounded to BF16 before the second product, FP32 sums over the keys, one rounding to
+// BF16.
+Tensor full_attention_bound(const Tensor& q, const Tensor& k, const Tensor& v);
+
 }  // namespace h3::golden

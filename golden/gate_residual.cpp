@@ -1,5 +1,6 @@
 #include "golden/gate_residual.h"
 
+#include "golden/bound.h"
 #include "golden/values.h"
 
 namespace h3::golden {
@@ -29,6 +30,19 @@ Tensor residual(const Tensor& x, const Tensor& branch) {
   for (std::int64_t i = 0; i < y.elements(); ++i)
     y.data<float>()[i] = float(double(left.data<float>()[i]) + double(right.data<float>()[i]));
   return y;
+}
+
+Tensor gate_residual_bound(const Tensor& x, const Tensor& branch, const TablePart& gate,
+                           const Tensor& index) {
+  const Tensor y = gate_residual(x, branch, gate, index), left = fp32(x);
+  return bound_of(y, [&](std::int64_t i) {
+    return kBf16Unit * (std::fabs(double(y.at(i)) - double(left.at(i))) + std::fabs(y.at(i)));
+  });
+}
+
+Tensor residual_bound(const Tensor& x, const Tensor& branch) {
+  const Tensor y = residual(x, branch);
+  return bound_of(y, [&](std::int64_t i) { return kBf16Unit * std::fabs(y.at(i)); });
 }
 
 }  // namespace h3::golden

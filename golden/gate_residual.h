@@ -9,4 +9,8 @@ namespace h3::golden {
 Tensor gate_residual(const Tensor& x, const Tensor& branch, const TablePart& gate, const Tensor& index);
 Tensor residual(const Tensor& x, const Tensor& branch);
 
+// Roundings of the gated branch (none without a gate) and of the sum.
+Tensor gate_residual_bound(const Tensor& x, const Tensor& branch, const TablePart& gate, const Tensor& index);
+Tensor residual_bound(const Tensor& x, const Tensor& branch);
+
 }  // namespace h3::golden

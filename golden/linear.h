@@ -10,4 +10,8 @@ namespace h3::golden {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor* bias,
               Summation summation = Summation::ordered);
 
+// An FP32 sum over K and one rounding to BF16. Rigorous for any order, hence wide where the terms cancel.
+Tensor linear_bound(const Tensor& x, const Tensor& weight, const Tensor* bias,
+                    Summation summation = Summation::ordered);
+
 }  // namespace h3::golden

@@ -1,5 +1,6 @@
 #include "golden/mm_rope.h"
 
+#include "golden/bound.h"
 #include "golden/values.h"
 
 namespace h3::golden {
@@ -28,6 +29,20 @@ Tensor mm_rope(const Tensor& x, const Tensor& cos, const Tensor& sin) {
     }
   });
   return y;
+}
+
+Tensor mm_rope_bound(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  const Tensor y = mm_rope(x, cos, sin), values = fp32(x);
+  const std::int64_t head_dim = x.shape()[2], per_row = x.shape()[1] * head_dim, rotary = cos.cols(),
+                     half = rotary / 2;
+  return bound_of(y, [&](std::int64_t i) {
+    const std::int64_t s = i / per_row, c = i % head_dim;
+    if (c >= rotary) return 0.0;
+    const double own = values.at(i), partner = values.at(c < half ? i + half : i - half);
+    const double products =
+        std::fabs(own * cos.at(s * rotary + c)) + std::fabs(partner * sin.at(s * rotary + c));
+    return 2 * kBf16Unit * products + kBf16Unit * std::fabs(y.at(i));
+  });
 }
 
 }  // namespace h3::golden

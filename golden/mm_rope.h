@@ -11,4 +11,8 @@ namespace h3::golden {
 
 Tensor mm_rope(const Tensor& x, const Tensor& cos, const Tensor& sin);
 
+// Roundings of the table entry and of the product on each of the two products, and of their sum; 0 where
+// channels pass.
+Tensor mm_rope_bound(const Tensor& x, const Tensor& cos, const Tensor& sin);
+
 }  // namespace h3::golden

@@ -1,5 +1,6 @@
 #include "golden/ode_step.h"
 
+#include "golden/bound.h"
 #include "golden/values.h"
 
 namespace h3::golden {
@@ -17,6 +18,18 @@ Tensor ode_step(const Tensor& x, const Tensor& velocity, float timestep, float s
     next.data<float>()[i] = float(ratio * sample + (1 - ratio) * clean);
   }
   return next;
+}
+
+Tensor ode_step_bound(const Tensor& x, const Tensor& velocity, float timestep, float sigma,
+                      float sigma_next) {
+  const Tensor y = ode_step(x, velocity, timestep, sigma, sigma_next);
+  const double noise = 1 - double(timestep), ratio = double(sigma_next) / double(sigma);
+  return bound_of(y, [&](std::int64_t i) {
+    const double sample = std::fabs(x.at(i)), step = std::fabs(noise * double(velocity.at(i)));
+    const double kept = ratio * sample, clean = (1 - ratio) * (sample + step);
+    return kFp32Unit *
+           (2 * kept + 3 * clean + ratio * (sample + step) + 2 * (1 - ratio) * step + std::fabs(y.at(i)));
+  });
 }
 
 }  // namespace h3::golden

@@ -10,4 +10,7 @@ namespace h3::golden {
 
 Tensor ode_step(const Tensor& x, const Tensor& velocity, float timestep, float sigma, float sigma_next);
 
+// Every FP32 operation rounds once: 1 - t, s v, x0, r, r x, 1 - r, (1 - r) x0 and the sum.
+Tensor ode_step_bound(const Tensor& x, const Tensor& velocity, float timestep, float sigma, float sigma_next);
+
 }  // namespace h3::golden

@@ -4,11 +4,23 @@
 
 namespace h3::golden {
 
-Tensor qk_norm(const Tensor& x, const Tensor& weight, double eps) {
-  const std::int64_t head_dim = weight.elements();
+namespace {
+
+// Every head a row of its own.
+Tensor heads_as_rows(const Tensor& x, std::int64_t head_dim) {
   require(x.cols() % head_dim == 0, "golden qk_norm: {} columns, expected whole heads of {}", x.cols(),
           head_dim);
-  return rms_norm(x.reshaped({x.elements() / head_dim, head_dim}), weight, eps).reshaped(x.shape());
+  return x.reshaped({x.elements() / head_dim, head_dim});
+}
+
+}  // namespace
+
+Tensor qk_norm(const Tensor& x, const Tensor& weight, double eps) {
+  return rms_norm(heads_as_rows(x, weight.elements()), weight, eps).reshaped(x.shape());
+}
+
+Tensor qk_norm_bound(const Tensor& x, const Tensor& weight, double eps) {
+  return rms_norm_bound(heads_as_rows(x, weight.elements()), weight, eps).reshaped(x.shape());
 }
 
 }  // namespace h3::golden

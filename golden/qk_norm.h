@@ -7,5 +7,6 @@
 namespace h3::golden {
 
 Tensor qk_norm(const Tensor& x, const Tensor& weight, double eps);
+Tensor qk_norm_bound(const Tensor& x, const Tensor& weight, double eps);  // that of rms_norm
 
 }  // namespace h3::golden

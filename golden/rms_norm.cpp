@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "golden/bound.h"
 #include "golden/values.h"
 
 namespace h3::golden {
@@ -12,6 +13,9 @@ double inverse_rms(const float* x, std::int64_t cols, double eps) {
   for (std::int64_t c = 0; c < cols; ++c) squares += double(x[c]) * double(x[c]);
   return 1 / std::sqrt(squares / double(cols) + eps);
 }
+
+// Relative error of the norm in FP32, before it is rounded to BF16.
+double norm_unit(std::int64_t cols) { return fp32_sum_unit(cols) / 2 + 8 * kFp32Unit; }
 
 }  // namespace
 
@@ -49,6 +53,22 @@ Tensor modulated_rms_norm(const Tensor& x, const Tensor& weight, double eps, con
     }
   });
   return y;
+}
+
+Tensor rms_norm_bound(const Tensor& x, const Tensor& weight, double eps) {
+  const Tensor y = rms_norm(x, weight, eps);
+  return bound_of(y, [&](std::int64_t i) { return std::fabs(y.at(i)) * (kBf16Unit + norm_unit(x.cols())); });
+}
+
+Tensor modulated_rms_norm_bound(const Tensor& x, const Tensor& weight, double eps, const TablePart& shift,
+                                const TablePart& scale, const Tensor& index) {
+  const Tensor y = modulated_rms_norm(x, weight, eps, shift, scale, index);
+  const std::int64_t cols = x.cols();
+  return bound_of(y, [&](std::int64_t i) {
+    const double product =
+        double(y.at(i)) - double(shift.row(index.data<std::int64_t>()[i / cols], cols)[i % cols]);
+    return std::fabs(product) * (3 * kBf16Unit + norm_unit(cols)) + std::fabs(y.at(i)) * kBf16Unit;
+  });
 }
 
 }  // namespace h3::golden

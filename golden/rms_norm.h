@@ -10,8 +10,15 @@ namespace h3::golden {
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);  // x (..., C), weight (C)
 
+// One rounding to BF16; a sum of C squares in FP32, halved by the root, and five more FP32 operations.
+Tensor rms_norm_bound(const Tensor& x, const Tensor& weight, double eps);
+
 // x (S, C); shift and scale of C columns; index (S) int64: the table row of each row of x.
 Tensor modulated_rms_norm(const Tensor& x, const Tensor& weight, double eps, const TablePart& shift,
                           const TablePart& scale, const Tensor& index);
+
+// Roundings of the norm, of 1 + scale and of their product on the product, and of the sum on the result.
+Tensor modulated_rms_norm_bound(const Tensor& x, const Tensor& weight, double eps, const TablePart& shift,
+                                const TablePart& scale, const Tensor& index);
 
 }  // namespace h3::golden

@@ -12,6 +12,10 @@ struct RotaryTables {
   Tensor cos, sin;  // (S, 6f) FP32
 };
 
+// Absolute: the angles are equal, cosf and sinf err by two units in the last place, the golden's store by a
+// half.
+inline constexpr double kRotaryTableBound = 2.5 * 0x1p-24;
+
 // inv[k] = f32(1 / f32(theta^(k/f))), k < f, the power correctly rounded to FP32.
 Tensor rotary_frequencies(std::int64_t freq_dim = 16, double theta = 10000.0);
 

@@ -1,5 +1,6 @@
 #include "golden/swiglu.h"
 
+#include "golden/bound.h"
 #include "golden/math.h"
 #include "golden/values.h"
 
@@ -18,6 +19,15 @@ Tensor swiglu(const Tensor& x) {
       h.data<float>()[s * width + c] = float(double(value[c]) * silu(double(gate[c])));
   });
   return h;
+}
+
+Tensor swiglu_bound(const Tensor& x) {
+  const Tensor h = swiglu(x), values = fp32(x);
+  const std::int64_t width = h.cols();
+  return bound_of(h, [&](std::int64_t i) {
+    const double value = values.at(i / width * 2 * width + i % width);
+    return std::fabs(h.at(i)) * (2 * kBf16Unit + 16 * kFp32Unit) + std::fabs(value) * 0x1p-118;
+  });
 }
 
 }  // namespace h3::golden

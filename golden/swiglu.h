@@ -8,4 +8,7 @@ namespace h3::golden {
 
 Tensor swiglu(const Tensor& x);
 
+// Roundings of silu and of the product; FP32 inside silu; gates so negative that FP32 flushes silu to zero.
+Tensor swiglu_bound(const Tensor& x);
+
 }  // namespace h3::golden
