@@ -1,0 +1,54 @@
+// h3 replay: a block node by node, against the golden and against what the provider recorded.
+#include "harness/replay.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "harness/atomic_file.h"
+#include "harness/cli/commands.h"
+#include "harness/progress.h"
+#include "harness/report.h"
+
+namespace h3::cli {
+
+void add_replay(CLI::App& app) {
+  auto* command = app.add_subcommand("replay", "Replay a transformer block node by node in the strict arithmetic");
+  command->footer(R"(Examples:
+  h3 replay --block 0 --layout tiny                    17 nodes, error, verdict against the provider, first drift
+  h3 replay --layout small --repeat --report r.json    every node twice; the full report as JSON
+  h3 replay --block 7 --checkpoint ~/MiniMax-H3/transformer
+Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
+  auto request = std::make_shared<ReplayRequest>();
+  auto report_file = std::make_shared<std::string>();
+  auto as_json = std::make_shared<bool>(false);
+  auto no_golden = std::make_shared<bool>(false);
+  auto no_batch = std::make_shared<bool>(false);
+  command->add_option("--block", request->block, "transformer block, 0..49")->capture_default_str();
+  command->add_option("--layout", request->layout, "tiny, small, medium or 768p-124f")->capture_default_str();
+  command->add_option("--engine", request->engine, "cpu")->capture_default_str();
+  command->add_option("--seed", request->seed, "seed of synthetic weights and inputs")->capture_default_str();
+  command->add_option("--checkpoint", request->checkpoint, "folder with real weights instead of synthetic ones");
+  command->add_flag("--repeat", request->repeat, "run every node twice and compare all bytes");
+  command->add_flag("--permute-rows", request->permute_rows, "replay with permuted packed rows; none may change");
+  command->add_flag("--no-batch-rows", *no_batch, "leave out rows alone and rows inside another sequence");
+  command->add_flag("--no-golden", *no_golden, "leave out the FP64 golden");
+  command->add_option("--report", *report_file, "write report.json here");
+  command->add_flag("--json", *as_json, "print the report as JSON instead of the table");
+  command->callback([=] {
+    request->golden = !*no_golden;
+    request->batch_rows = !*no_batch;
+    Progress bar(fmt::format("replay {}", request->layout));
+    const ReplayReport report = replay_block(*request, [&](auto done, auto total, const auto& what) {
+      bar.update(done, total, what);
+    });
+    bar.finish();
+    const std::string json = to_json(report).dump(2) + "\n";
+    if (!report_file->empty()) write_file_atomically(*report_file, json);
+    std::fputs((*as_json ? json : to_table(report, isatty(STDOUT_FILENO))).c_str(), stdout);
+    if (!report.accepted()) throw CheckFailed();
+  });
+}
+
+}  // namespace h3::cli
