@@ -1,0 +1,95 @@
+// h3 fixtures: what is recorded, the inputs an exporter needs, and the goldens that anybody can regenerate.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "fixtures/hdf5.h"
+#include "fixtures/path.h"
+#include "harness/block_inputs.h"
+#include "harness/cli/commands.h"
+#include "harness/golden_rows.h"
+#include "model/atomic_file.h"
+#include "model/digest.h"
+#include "model/safetensors.h"
+
+namespace h3::cli {
+namespace {
+
+struct InputsOptions {
+  std::vector<std::string> layouts = {"tiny", "small", "medium"};
+  std::string out;
+  std::uint64_t seed = 420;
+};
+
+// What fixtures/export_block0.py reads: per layout the packed rows' stand-in, positions, tags and timesteps.
+void write_inputs(const InputsOptions& options) {
+  const Config config;
+  std::filesystem::create_directories(options.out);
+  const auto weights = open_weights("", options.seed, config);
+  for (const auto& name : options.layouts) {
+    const PackedLayout layout = named_layout(name);
+    const std::map<std::string, Tensor> tensors = {
+        {"hidden_states", stand_in_hidden_states(layout, config, options.seed, 0)},
+        {"positions", layout.positions_tensor()},
+        {"timesteps", layout.timesteps_tensor()},
+        {"timestep_indices", layout.timestep_indices_tensor()},
+        {"token_tags", layout.token_tags_tensor()},
+    };
+    write_safetensors(std::filesystem::path(options.out) / (name + ".safetensors"), tensors);
+  }
+  const nlohmann::ordered_json json = {{"weights", weights->identity()}, {"seed", options.seed}, {"layouts", options.layouts}};
+  write_file_atomically(std::filesystem::path(options.out) / "inputs.json", json.dump(2) + "\n");
+}
+
+void list_fixtures() {
+  for (const auto& entry : std::filesystem::directory_iterator(fixture_path(""))) {
+    if (entry.path().extension() != ".h5") continue;
+    const Hdf5Reader file(entry.path().string());
+    const FileDigest digest = digest_file(entry.path().string());
+    std::printf("%-24s %10ju bytes  sha256 %s\n", entry.path().filename().c_str(), std::uintmax_t(digest.size),
+                digest.sha256.c_str());
+    for (const char* fact : {"exported_by", "diffusers", "torch", "device"})
+      if (file.has_attribute("/", fact)) std::printf("    %-12s %s\n", fact, file.string_attribute("/", fact).c_str());
+    for (const auto& dataset : file.datasets()) file.verify(dataset);
+    std::printf("    %zu datasets, all with their recorded SHA-256\n", file.datasets().size());
+  }
+}
+
+}  // namespace
+
+void add_fixtures(CLI::App& app) {
+  auto* command = app.add_subcommand("fixtures", "Recorded answers: list and verify, inputs for exporters, goldens");
+  command->require_subcommand(1);
+  command->footer(R"(Examples:
+  h3 fixtures list                                   every file with provenance; reads and hashes every dataset
+  h3 fixtures inputs --layout tiny --out inputs      what fixtures/export_block0.py needs
+  h3 fixtures golden --check                         recompute fixtures/golden.h5 and compare, byte for byte
+  h3 fixtures golden --out new.h5)");
+  auto* list = command->add_subcommand("list", "Name, provenance and hashes of every fixture file");
+  list->callback(list_fixtures);
+
+  auto inputs = std::make_shared<InputsOptions>();
+  auto* write = command->add_subcommand("inputs", "Write the inputs that the provider's exporter runs on");
+  write->add_option("--layout", inputs->layouts, "named layouts")->capture_default_str();
+  write->add_option("--seed", inputs->seed, "seed of the stand-in inputs")->capture_default_str();
+  write->add_option("--out", inputs->out, "folder")->required();
+  write->callback([=] { write_inputs(*inputs); });
+
+  auto check = std::make_shared<bool>(false);
+  auto out = std::make_shared<std::string>();
+  auto* golden = command->add_subcommand("golden", "Regenerate the stored golden rows in their fixed FP64 order");
+  golden->add_flag("--check", *check, "compare with the stored file instead of writing");
+  golden->add_option("--out", *out, "file to write; default: the stored one");
+  golden->callback([=] {
+    const std::string stored = fixture_path("golden.h5").string();
+    if (!*check) return write_golden_rows(out->empty() ? stored : *out);
+    const auto differences = check_golden_rows(stored);
+    for (const auto& difference : differences) std::printf("%s\n", difference.c_str());
+    std::printf("golden rows: %zu of %s differ\n", differences.size(), stored.c_str());
+    if (!differences.empty()) throw CheckFailed();
+  });
+}
+
+}  // namespace h3::cli
