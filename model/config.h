@@ -32,6 +32,9 @@ struct Config {
   bool operator==(const Config&) const = default;
 };
 
+// Parts of a modulation row, each hidden_size wide, in the order the projection writes them.
+enum class Modulation : std::int64_t { shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp };
+
 enum class Tag : std::int64_t { video = 0, text = 1, audio = 2 };
 inline constexpr std::int64_t kTags = 3;
 
