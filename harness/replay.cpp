@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "fixtures/path.h"
@@ -78,6 +79,17 @@ std::optional<Drift> batch_drift(const Execution& engine, const Node& node, std:
   return first_difference(node, gather_rows(output, rows), got, rows, head_dim, "row inside another sequence");
 }
 
+// Without a record there is no bound, but NaN, Inf and unwritten elements still fail.
+GoldenError golden_error(const Tensor& golden, const Tensor& candidate, const ProviderNode* recorded) {
+  const Comparison error = compare(golden, candidate);
+  GoldenError result{error.relative_l2, error.max_abs, error.max_abs_index, {}, false};
+  if (recorded) result.bound = 1.25 * recorded->relative_l2 + 1e-3;
+  Bound bound;
+  bound.relative_l2 = result.bound.value_or(std::numeric_limits<double>::max());
+  result.accepted = judge(bound, error).accepted;
+  return result;
+}
+
 // How many output rows change when the packed rows arrive in another order. They are put into canonical order at
 // entry and back at exit, so the answer has to be none.
 std::int64_t rows_changed_by_permutation(const Execution& engine, const Graph& graph, const PackedLayout& layout,
@@ -150,7 +162,7 @@ std::int64_t ReplayReport::nodes_bound_to_row() const {
 bool ReplayReport::accepted() const {
   return !nodes.empty() && nodes_bound_to_row() == std::int64_t(nodes.size()) && !first_drift() &&
          !first_repeat_drift() && !first_batch_drift() && permuted_rows_changed.value_or(0) == 0 &&
-         std::ranges::all_of(nodes, [](const NodeResult& n) { return !n.golden || n.golden->accepted(); }) &&
+         std::ranges::all_of(nodes, [](const NodeResult& n) { return !n.golden || n.golden->accepted; }) &&
          std::ranges::all_of(boundaries, [](const BoundaryResult& b) { return b.equals_provider.value_or(true); });
 }
 
@@ -233,9 +245,8 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
       start = Clock::now();
       truth[node.name] = golden->run(node, pick(node.inputs, truth), parameters);
       report.seconds_golden += seconds_since(start);
-      const Comparison error = compare(truth[node.name], output);
-      result.golden = GoldenError{error.relative_l2, error.max_abs, error.max_abs_index, {}};
-      if (record) result.golden->bound = 1.25 * record->node(node.name).relative_l2 + 1e-3;
+      result.golden = golden_error(truth[node.name].reshaped(output.shape()), output,
+                                   record ? &record->node(node.name) : nullptr);
       release(truth, graph, n);
     }
     values[node.name] = output;

@@ -93,7 +93,7 @@ Json to_json(const ReplayReport& report) {
                          {"max_abs", number(node.golden->max_abs)},
                          {"max_abs_index", node.golden->max_abs_index},
                          {"bound", node.golden->bound ? number(*node.golden->bound) : Json()},
-                         {"accepted", node.golden->accepted()}};
+                         {"accepted", node.golden->accepted}};
     entry["provider"] = nullptr;
     if (node.provider)
       entry["provider"] = {{"equal", node.provider->equal},
