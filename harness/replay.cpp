@@ -181,7 +181,7 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
   report.graph = graph.name;
   report.layout_sha256 = layout.sha256();
   report.weights = weights->identity();
-  report.chain_isa = numerics::chain_isa();
+  report.chain_isa = name_of(numerics::chosen_chain_isa());
   report.rows = layout.rows();
   report.timesteps = layout.timesteps;
 

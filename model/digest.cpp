@@ -61,6 +61,8 @@ std::string xxh3_128_hex(std::span<const std::byte> bytes) {
   return hex(canonical.digest);
 }
 
+std::uint64_t xxh3_64(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
 FileDigest digest_file(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   require(file >= 0, "{}: cannot open: {}", path, std::strerror(errno));

@@ -17,6 +17,7 @@ namespace h3 {
 std::string sha256_hex(std::span<const std::byte> bytes);
 std::string sha256_hex(std::string_view text);
 std::string xxh3_128_hex(std::span<const std::byte> bytes);
+std::uint64_t xxh3_64(std::span<const std::byte> bytes);
 
 // SHA-256 of bytes that arrive in pieces.
 class Sha256 {

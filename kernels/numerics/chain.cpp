@@ -155,7 +155,16 @@ const ChainKernel* kernel_of(ChainIsa isa) {
   return nullptr;
 }
 
-ChainIsa chosen_isa() {
+Operand part_of(const Operand& operand, std::int64_t first, std::int64_t count) {
+  Operand part = operand;
+  part.data += first * operand.row_stride;
+  part.rows = std::min(count, operand.rows - first);
+  return part;
+}
+
+}  // namespace
+
+ChainIsa chosen_chain_isa() {
   const std::vector<ChainIsa> isas = available_chain_isas();
   const char* asked = std::getenv("H3_CHAIN_ISA");
   if (asked == nullptr) return isas.back();
@@ -165,15 +174,6 @@ ChainIsa chosen_isa() {
   for (const ChainIsa isa : isas) names += (names.empty() ? "" : ", ") + std::string(name_of(isa));
   fail("H3_CHAIN_ISA is \"{}\": this machine has {}", asked, names);
 }
-
-Operand part_of(const Operand& operand, std::int64_t first, std::int64_t count) {
-  Operand part = operand;
-  part.data += first * operand.row_stride;
-  part.rows = std::min(count, operand.rows - first);
-  return part;
-}
-
-}  // namespace
 
 const char* name_of(ChainIsa isa) {
   switch (isa) {
@@ -224,7 +224,7 @@ void chain_with(ChainIsa isa, const Operand& a, const Operand& b, const float* s
 }
 
 void chain(const Operand& a, const Operand& b, const float* start, float* c, std::int64_t c_stride) {
-  static const ChainIsa isa = chosen_isa();
+  static const ChainIsa isa = chosen_chain_isa();
   chain_with(isa, a, b, start, c, c_stride);
 }
 

@@ -55,6 +55,7 @@ void chain_reference(const Operand& a, const Operand& b, const float* start, flo
 enum class ChainIsa { portable, avx2, avx512 };
 const char* name_of(ChainIsa isa);
 std::vector<ChainIsa> available_chain_isas();  // best last
+ChainIsa chosen_chain_isa();                   // what `chain` takes
 void chain_with(ChainIsa isa, const Operand& a, const Operand& b, const float* start, float* c,
                 std::int64_t c_stride);
 
