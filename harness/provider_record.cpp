@@ -37,6 +37,7 @@ std::string Drift::to_string() const {
 }
 
 std::optional<ProviderRecord> ProviderRecord::load(const std::filesystem::path& path, const std::string& layout) {
+  if (!std::filesystem::exists(path)) return {};
   const Hdf5Reader file(path.string());
   const std::string root = "/" + layout;
   if (!file.contains(root)) return {};

@@ -44,7 +44,7 @@ struct ProviderNode {
 
 class ProviderRecord {
  public:
-  // Nothing when the file holds no such layout. Errors: unreadable or inconsistent file.
+  // Nothing when there is no file or it holds no such layout. Errors: unreadable or inconsistent file.
   static std::optional<ProviderRecord> load(const std::filesystem::path& file, const std::string& layout);
 
   // Empty when weights and inputs are those the record was made with; otherwise the first thing that differs.
