@@ -5,6 +5,7 @@
 #include <functional>
 #include <numeric>
 
+#include "model/config_json.h"
 #include "model/digest.h"
 
 namespace h3 {
@@ -105,29 +106,11 @@ std::vector<TensorSpec> tensor_specs(const Config& c) {
 
 std::string canonical_text(const Config& c) {
   std::string text = "h3-fingerprint 1\n";
-  const auto line = [&](std::string_view kind, std::string_view name, const auto& value) {
-    text += fmt::format("{} {} {}\n", kind, name, value);
-  };
-  line("config", "num_attention_heads", c.num_attention_heads);
-  line("config", "attention_head_dim", c.attention_head_dim);
-  line("config", "hidden_size", c.hidden_size);
-  line("config", "num_layers", c.num_layers);
-  line("config", "num_refiner_layers", c.num_refiner_layers);
-  line("config", "ffn_dim", c.ffn_dim);
-  line("config", "in_channels", c.in_channels);
-  line("config", "audio_in_channels", c.audio_in_channels);
-  line("config", "patch_size", fmt::format("{}x{}x{}", c.patch_t, c.patch_h, c.patch_w));
-  line("config", "text_dim", c.text_dim);
-  line("config", "freq_dim", c.freq_dim);
-  line("config", "time_embed_hidden_dim", c.time_embed_hidden_dim);
-  line("config", "time_embed_dim", c.time_embed_dim);
-  line("config", "rope_freq_dim", c.rope_freq_dim);
-  line("config", "rope_theta", c.rope_theta);
-  line("config", "norm_eps", c.norm_eps);
-  line("config", "qk_norm_eps", c.qk_norm_eps);
-  line("config", "final_norm_eps", c.final_norm_eps);
-  line("nodes", fmt::format("{}x", c.num_refiner_layers), fmt::format("{}", fmt::join(kRefinerNodes, ",")));
-  line("nodes", fmt::format("{}x", c.num_layers), fmt::format("{}", fmt::join(kBlockNodes, ",")));
+  for_each_number(c,
+                  [&](const char* name, auto value) { text += fmt::format("config {} {}\n", name, value); });
+  text += fmt::format("config patch_size {}x{}x{}\n", c.patch_t, c.patch_h, c.patch_w);
+  text += fmt::format("nodes {}x {}\n", c.num_refiner_layers, fmt::join(kRefinerNodes, ","));
+  text += fmt::format("nodes {}x {}\n", c.num_layers, fmt::join(kBlockNodes, ","));
   for (const TensorSpec& spec : tensor_specs(c))
     text += fmt::format("tensor {} {} {}\n", spec.name, name_of(spec.dtype), to_string(spec.shape));
   return text;

@@ -19,13 +19,14 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("Exit codes: 0 ok, 1 a check failed, 2 bad input.\n'h3 COMMAND --help' shows examples.");
   h3::cli::add_fingerprint(app);
+  h3::cli::add_checkpoint(app);
   try {
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    app.exit(error);
+    std::fprintf(stderr, "%s: %s (--help shows how)\n", command_of(app).c_str(), error.what());
     return 2;
   } catch (const h3::cli::CheckFailed&) {
     return 1;
