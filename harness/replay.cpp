@@ -185,8 +185,7 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
   report.rows = layout.rows();
   report.timesteps = layout.timesteps;
 
-  const std::size_t total = graph.nodes.size() + 1;
-  if (progress) progress(0, total, "inputs");
+  if (progress) progress(0, "inputs");
   const BlockInputs inputs = block_inputs(layout, *weights, config, request.seed, request.block, request.golden);
 
   std::optional<ProviderRecord> record;
@@ -213,7 +212,7 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
 
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    if (progress) progress(n + 1, total, node.name);
+    if (progress) progress(std::int64_t(n) + 1, node.name);
     const std::vector<Tensor> parameters = load(node.parameters, *weights);
     const std::vector<Tensor> in = pick(node.inputs, values);
 
@@ -253,10 +252,11 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
     release(values, graph, n);
     report.nodes.push_back(std::move(result));
   }
-  if (request.permute_rows)
+  if (request.permute_rows) {
+    if (progress) progress(kReplaySteps, "permuted rows");
     report.permuted_rows_changed = rows_changed_by_permutation(*engine, graph, layout, inputs.candidate, *weights,
                                                               values.at(graph.nodes.back().name));
-  if (progress) progress(total, total, "done");
+  }
   return report;
 }
 

@@ -17,7 +17,7 @@ struct ReplayRequest {
   std::string layout = "tiny";
   std::string engine = "cpu";
   int block = 0;
-  std::uint64_t seed = 420;          // of the synthetic weights and of the stand-in inputs
+  std::uint64_t seed = kDefaultSeed;          // of the synthetic weights and of the stand-in inputs
   std::string checkpoint;            // folder; empty: synthetic weights
   bool golden = true;                // error of every node against the chained golden
   bool repeat = false;               // run every node twice and compare all bytes
@@ -73,8 +73,8 @@ struct ReplayReport {
   bool accepted() const;
 };
 
-// `progress(done, total, what)` is called as nodes finish.
-using ReplayProgress = std::function<void(std::size_t done, std::size_t total, const std::string& what)>;
+inline constexpr std::int64_t kReplaySteps = 18;  // the inputs and 17 nodes
+using ReplayProgress = std::function<void(std::int64_t done, const std::string& next)>;
 ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& progress = {});
 
 }  // namespace h3

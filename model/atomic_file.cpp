@@ -50,4 +50,10 @@ void AtomicFile::fail_with_errno(const char* action) const {
   fail("{}: cannot {}: {}", path_, action, std::strerror(errno));
 }
 
+void write_file(const std::string& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
 }  // namespace h3

@@ -25,4 +25,7 @@ class AtomicFile {
   int file_ = -1;
 };
 
+// All of a small file at once.
+void write_file(const std::string& path, std::string_view text);
+
 }  // namespace h3

@@ -109,6 +109,13 @@ std::string FolderWeights::identity() const {
   return identity_;
 }
 
+std::unique_ptr<Weights> open_weights(const std::string& folder, std::uint64_t seed, const Config& config) {
+  if (folder.empty()) return std::make_unique<SyntheticWeights>(seed, config);
+  auto weights = std::make_unique<FolderWeights>(folder);
+  require(weights->config() == config, "{}: config.json describes another model than the one asked for", folder);
+  return weights;
+}
+
 std::string root_sha256(const Weights& weights, std::vector<TensorSpec> specs, const OnBytes& on_bytes) {
   std::ranges::sort(specs, {}, &TensorSpec::name);
   std::vector<std::size_t> largest_first(specs.size());

@@ -62,6 +62,9 @@ class FolderWeights : public Weights {
   mutable std::string identity_;
 };
 
+// Weights of a folder, or synthetic ones when `folder` is empty.
+std::unique_ptr<Weights> open_weights(const std::string& folder, std::uint64_t seed, const Config& config = {});
+
 // Called with a number of bytes done, possibly from several threads.
 using OnBytes = std::function<void(std::int64_t)>;
 

@@ -38,4 +38,6 @@ enum class Modulation : std::int64_t { shift_msa, scale_msa, gate_msa, shift_mlp
 enum class Tag : std::int64_t { video = 0, text = 1, audio = 2 };
 inline constexpr std::int64_t kTags = 3;
 
+inline constexpr std::uint64_t kDefaultSeed = 420;  // of synthetic weights and inputs, and of what is recorded with them
+
 }  // namespace h3

@@ -108,7 +108,7 @@ void add_check(CLI::App& app) {
 
 struct SynthOptions {
   std::string out, config;
-  std::uint64_t seed = 7;
+  std::uint64_t seed = kDefaultSeed;
   std::vector<std::int64_t> blocks;
   bool all = false;
   std::uint64_t shard_bytes = std::uint64_t(5) << 30;
@@ -159,7 +159,7 @@ void add_synth(CLI::App& app) {
 
 struct HashOptions {
   std::string checkpoint;
-  std::uint64_t seed = 7;
+  std::uint64_t seed = kDefaultSeed;
   std::vector<std::int64_t> blocks;
   bool all = false, json = false;
 };

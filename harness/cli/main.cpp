@@ -20,6 +20,8 @@ int main(int argc, char** argv) {
   app.footer("Exit codes: 0 ok, 1 a check failed, 2 bad input.\n'h3 COMMAND --help' shows examples.");
   h3::cli::add_fingerprint(app);
   h3::cli::add_checkpoint(app);
+  h3::cli::add_replay(app);
+  h3::cli::add_fixtures(app);
   try {
     app.parse(argc, argv);
     return 0;

@@ -6,10 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "harness/atomic_file.h"
 #include "harness/cli/commands.h"
 #include "harness/progress.h"
 #include "harness/report.h"
+#include "model/atomic_file.h"
 
 namespace h3::cli {
 
@@ -39,13 +39,12 @@ Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
   command->callback([=] {
     request->golden = !*no_golden;
     request->batch_rows = !*no_batch;
-    Progress bar(fmt::format("replay {}", request->layout));
-    const ReplayReport report = replay_block(*request, [&](auto done, auto total, const auto& what) {
-      bar.update(done, total, what);
-    });
-    bar.finish();
+    const ReplayReport report = [&] {
+      Progress bar(fmt::format("replay {}", request->layout), kReplaySteps, Progress::Unit::steps);
+      return replay_block(*request, [&](std::int64_t done, const std::string& what) { bar.step(done, what); });
+    }();
     const std::string json = to_json(report).dump(2) + "\n";
-    if (!report_file->empty()) write_file_atomically(*report_file, json);
+    if (!report_file->empty()) write_file(*report_file, json);
     std::fputs((*as_json ? json : to_table(report, isatty(STDOUT_FILENO))).c_str(), stdout);
     if (!report.accepted()) throw CheckFailed();
   });
