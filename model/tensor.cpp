@@ -19,14 +19,15 @@ Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape
   std::memset(memory, 0xff, bytes ? bytes : 64);
 }
 
-Tensor::Tensor(DType dtype, Shape shape, std::shared_ptr<std::byte> first_byte)
-    : dtype_(dtype), shape_(std::move(shape)), storage_(std::move(first_byte)) {}
+Tensor::Tensor(DType dtype, Shape shape, std::shared_ptr<std::byte> first_byte, Device device)
+    : dtype_(dtype), device_(device), shape_(std::move(shape)), storage_(std::move(first_byte)) {}
 
 std::int64_t Tensor::elements() const {
   return std::accumulate(shape_.begin(), shape_.end(), std::int64_t(1), std::multiplies<>());
 }
 
 float Tensor::at(std::int64_t index) const {
+  check_on_cpu();
   switch (dtype_) {
     case DType::bf16: return to_float(data<Bf16>()[index]);
     case DType::fp16: return to_float(data<Fp16>()[index]);
@@ -38,7 +39,7 @@ float Tensor::at(std::int64_t index) const {
 }
 
 Tensor Tensor::reshaped(Shape shape) const {
-  Tensor view(dtype_, std::move(shape), storage_);
+  Tensor view(dtype_, std::move(shape), storage_, device_);
   require(view.elements() == elements(), "cannot view {} as {}", to_string(shape_), to_string(view.shape_));
   return view;
 }
@@ -49,16 +50,18 @@ Tensor Tensor::row_range(std::int64_t first, std::int64_t count) const {
   Shape shape = shape_;
   shape[0] = count;
   const std::size_t stride = shape_[0] ? size_bytes() / std::size_t(shape_[0]) : 0;
-  return {dtype_, std::move(shape), std::shared_ptr<std::byte>(storage_, storage_.get() + std::size_t(first) * stride)};
+  return {dtype_, std::move(shape), std::shared_ptr<std::byte>(storage_, storage_.get() + std::size_t(first) * stride), device_};
 }
 
 Tensor Tensor::clone() const {
+  check_on_cpu();
   Tensor copy(dtype_, shape_);
   std::memcpy(copy.bytes(), bytes(), size_bytes());
   return copy;
 }
 
 Tensor Tensor::to(DType dtype) const {
+  check_on_cpu();
   if (dtype == dtype_) return clone();
   Tensor copy(dtype, shape_);
   const std::int64_t count = elements();

@@ -17,14 +17,18 @@ using Shape = std::vector<std::int64_t>;
 
 std::string to_string(const Shape& shape);  // "264x5376"
 
+// Where the elements lie. Host code may read only what lies on the CPU; at() and the copies check it.
+enum class Device : std::uint8_t { cpu, cuda };
+
 class Tensor {
  public:
   Tensor() = default;
   Tensor(DType dtype, Shape shape);  // 64-byte aligned; every byte is poisoned to 0xFF, a NaN in every float format
   // A view of memory kept alive by `owner` (a mapped file, another tensor).
-  Tensor(DType dtype, Shape shape, std::shared_ptr<std::byte> first_byte);
+  Tensor(DType dtype, Shape shape, std::shared_ptr<std::byte> first_byte, Device device = Device::cpu);
 
   DType dtype() const { return dtype_; }
+  Device device() const { return device_; }
   const Shape& shape() const { return shape_; }
   bool empty() const { return !storage_; }
   std::int64_t elements() const;
@@ -61,7 +65,9 @@ class Tensor {
   void check_type(DType asked) const {
     if (asked != dtype_) fail("tensor holds {}, asked for {}", name_of(dtype_), name_of(asked));
   }
+  void check_on_cpu() const { require(device_ == Device::cpu, "tensor lies on the GPU: download it first"); }
   DType dtype_ = DType::fp32;
+  Device device_ = Device::cpu;
   Shape shape_;
   std::shared_ptr<std::byte> storage_;
 };

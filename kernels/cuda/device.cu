@@ -1,0 +1,55 @@
+#include "kernels/cuda/device.h"
+
+#include <cuda_runtime.h>
+
+namespace h3::cuda {
+
+void check(int cuda_status, const char* what) {
+  const auto status = cudaError_t(cuda_status);
+  if (status == cudaSuccess) return;
+  fail("cuda: {}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
+
+std::string why_unavailable() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    cudaGetLastError();  // not sticky: the next call starts clean
+    return status == cudaSuccess ? "no CUDA device" : fmt::format("no CUDA device: {}", cudaGetErrorString(status));
+  }
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, 0), "reading the device's properties");
+  if (properties.major != 9 || properties.minor != 0)
+    return fmt::format("{} has compute capability {}.{}, strict kernels are for 9.0 (Hopper)", properties.name,
+                       properties.major, properties.minor);
+  return {};
+}
+
+Tensor allocate(DType dtype, const Shape& shape) {
+  const std::size_t bytes = Tensor(dtype, shape, nullptr).size_bytes();
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes ? bytes : 1), "allocating device memory");
+  std::shared_ptr<std::byte> owner(static_cast<std::byte*>(memory), [](std::byte* p) { cudaFree(p); });
+  check(cudaMemset(memory, 0xff, bytes ? bytes : 1), "poisoning device memory");
+  return {dtype, shape, std::move(owner), Device::cuda};
+}
+
+Tensor upload(const Tensor& host) {
+  require(host.device() == Device::cpu, "upload: the tensor lies on the GPU already");
+  Tensor device = allocate(host.dtype(), host.shape());
+  check(cudaMemcpy(device.bytes(), host.bytes(), host.size_bytes(), cudaMemcpyHostToDevice), "copying to the device");
+  return device;
+}
+
+Tensor download(const Tensor& device) {
+  require(device.device() == Device::cuda, "download: the tensor lies on the CPU already");
+  Tensor host(device.dtype(), device.shape());
+  check(cudaMemcpy(host.bytes(), device.bytes(), device.size_bytes(), cudaMemcpyDeviceToHost), "copying from the device");
+  return host;
+}
+
+void synchronize(Stream stream) { check(cudaStreamSynchronize(stream), "waiting for the device"); }
+
+}  // namespace h3::cuda
