@@ -12,6 +12,7 @@ endif()
 
 # Tests are linked as sources: a linker drops test objects out of a static library that nothing refers to.
 file(GLOB_RECURSE conformance CONFIGURE_DEPENDS conformance/*.cpp)
+list(FILTER conformance EXCLUDE REGEX "/conformance/bench/")
 add_executable(h3_conformance ${conformance})
 target_link_libraries(h3_conformance PRIVATE h3_harness GTest::gtest)
 

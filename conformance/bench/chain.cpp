@@ -51,5 +51,3 @@ const bool kRegistered = [] {
 
 }  // namespace
 }  // namespace h3::numerics
-
-BENCHMARK_MAIN();
