@@ -16,7 +16,7 @@
 
 #include "model/error.h"
 
-namespace h3 {
+namespace h3::gate {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -93,4 +93,4 @@ std::string output_of(const std::vector<std::string>& arguments) {
   return end.clean() ? std::move(text).str() : "";
 }
 
-}  // namespace h3
+}  // namespace h3::gate

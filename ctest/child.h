@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace h3 {
+namespace h3::gate {
 
 struct Command {
   std::vector<std::string> arguments = {};  // the program first; searched in PATH when it has no slash
@@ -30,4 +30,4 @@ ProcessEnd run_to_end(
 // stdout and stderr of a short command; empty when it failed.
 std::string output_of(const std::vector<std::string>& arguments);
 
-}  // namespace h3
+}  // namespace h3::gate

@@ -5,6 +5,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(GTest)
+find_package(pugixml)  # tests read their own XML with it
 find_package(benchmark QUIET)
 find_package(HDF5 REQUIRED COMPONENTS C)
 if(NOT TARGET hdf5::hdf5)

@@ -1,12 +1,10 @@
-// Whole files, read and written.
+// A small file as it is; model/atomic_file.h writes one.
 #pragma once
 
 #include <string>
 
-namespace h3 {
+namespace h3::gate {
 
 std::string read_file(const std::string& path);
-void write_file(const std::string& path,
-                const std::string& text);  // complete or not at all: temporary, fsync, rename
 
-}  // namespace h3
+}  // namespace h3::gate

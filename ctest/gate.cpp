@@ -26,12 +26,13 @@
 #include "ctest/progress.h"
 #include "ctest/required.h"
 #include "ctest/verdict.h"
+#include "model/atomic_file.h"
 #include "model/digest.h"
 #include "model/error.h"
 
 extern char** environ;
 
-namespace h3 {
+namespace h3::gate {
 namespace {
 
 namespace fs = std::filesystem;
@@ -245,11 +246,11 @@ int main_of_gate(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace h3
+}  // namespace h3::gate
 
 int main(int argc, char** argv) {
   try {
-    return h3::main_of_gate(argc, argv);
+    return h3::gate::main_of_gate(argc, argv);
   } catch (const std::exception& error) {
     fmt::print(stderr, "h3_gate: {}\n", error.what());
     return 2;

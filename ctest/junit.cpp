@@ -4,7 +4,7 @@
 
 #include "model/error.h"
 
-namespace h3 {
+namespace h3::gate {
 namespace {
 
 constexpr std::size_t kMostProperties = 10;
@@ -100,4 +100,4 @@ std::string junit_xml(const Verdict& verdict) {
          cases + "  </testsuite>\n</testsuites>\n";
 }
 
-}  // namespace h3
+}  // namespace h3::gate

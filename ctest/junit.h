@@ -8,8 +8,8 @@
 
 #include "ctest/verdict.h"
 
-namespace h3 {
+namespace h3::gate {
 
 std::string junit_xml(const Verdict& verdict);
 
-}  // namespace h3
+}  // namespace h3::gate

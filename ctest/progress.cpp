@@ -6,7 +6,7 @@
 
 #include "model/error.h"
 
-namespace h3 {
+namespace h3::gate {
 
 Progress::Progress(std::string gate, std::string ledger, std::size_t expected)
     : gate_(std::move(gate)), ledger_(std::move(ledger)), expected_(expected), terminal_(::isatty(1) == 1) {}
@@ -48,4 +48,4 @@ void Progress::finish() {
   if (terminal_) fmt::print("\r\033[K");
 }
 
-}  // namespace h3
+}  // namespace h3::gate

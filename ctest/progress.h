@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-namespace h3 {
+namespace h3::gate {
 
 class Progress {
  public:
@@ -23,4 +23,4 @@ class Progress {
   bool terminal_;
 };
 
-}  // namespace h3
+}  // namespace h3::gate

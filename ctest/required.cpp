@@ -7,10 +7,11 @@
 
 #include "ctest/child.h"
 #include "ctest/files.h"
+#include "model/atomic_file.h"
 #include "model/digest.h"
 #include "model/error.h"
 
-namespace h3 {
+namespace h3::gate {
 
 RequiredList read_required(const std::string& path) {
   RequiredList list;
@@ -50,4 +51,4 @@ void write_required(const std::string& path, const std::string& gate, std::vecto
                                gate, fmt::join(cases, "\n")));
 }
 
-}  // namespace h3
+}  // namespace h3::gate

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace h3 {
+namespace h3::gate {
 
 struct RequiredList {
   std::vector<std::string> cases;
@@ -21,4 +21,4 @@ std::vector<std::string> cases_of(const std::string& binary, const std::string& 
 
 void write_required(const std::string& path, const std::string& gate, std::vector<std::string> cases);
 
-}  // namespace h3
+}  // namespace h3::gate

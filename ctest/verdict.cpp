@@ -6,10 +6,11 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <string_view>
 
 #include "model/error.h"
 
-namespace h3 {
+namespace h3::gate {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -144,15 +145,24 @@ Run read_run(const Ledger& ledger) {
   return run;
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+// What a dashboard shows in a list. GoogleTest begins with "Value of: ..." and has what an assertion says
+// about itself on the line after it: "  Actual: false (1 of 4000 words differ, limit 0".
+std::string one_line(const std::string& text) {
+  const auto line_at = [&](std::size_t begin) { return text.substr(begin, text.find('\n', begin) - begin); };
+  constexpr std::string_view kSays = "  Actual: false (", kValue = "Value of: ";
+  const std::string first = line_at(0);
+  const std::size_t second = first.size() + 1, value = first.find(kValue);
+  if (value == std::string::npos || text.compare(second, kSays.size(), kSays) != 0) return first;
+  return first.substr(0, value) + line_at(second + kSays.size());
+}
 
-// GoogleTest starts a message with "file:line: Failure" or with what was expected; the interesting line is
-// the first that is neither the place nor empty. Kept simple: the first line.
 void set(CaseVerdict& one, Outcome outcome, const std::string& type, const std::string& text) {
   one.outcome = outcome;
   one.type = type;
-  one.message = first_line(text);
-  one.text = text + fmt::format("\nrerun: h3_conformance --gtest_filter='{}'\n", one.name);
+  one.message = one_line(text);
+  one.text = text;
+  if (text.find("rerun: ") == std::string::npos)
+    one.text += fmt::format("\nrerun: h3_conformance --gtest_filter='{}'\n", one.name);
 }
 
 const std::string* property(const CaseVerdict& one, const std::string& key) {
@@ -289,4 +299,4 @@ std::string Verdict::summary() const {
   return line + ": not closed";
 }
 
-}  // namespace h3
+}  // namespace h3::gate

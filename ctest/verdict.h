@@ -8,7 +8,7 @@
 
 #include "harness/ledger.h"
 
-namespace h3 {
+namespace h3::gate {
 
 enum class Outcome { passed, failed, not_run };
 
@@ -45,4 +45,4 @@ struct Verdict {
 // code 0; and the ledger's chain is whole.
 Verdict judge(const std::string& gate, const Ledger& ledger, const std::vector<std::string>& required);
 
-}  // namespace h3
+}  // namespace h3::gate

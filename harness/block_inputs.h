@@ -1,5 +1,5 @@
-// What a block needs before its first node: the packed rows' stand-in for the residual stream, the timestep embedding
-// and the rotary tables, computed by the boundary rows of the same execution.
+// What a block needs before its first node: the packed rows' stand-in for the residual stream, the timestep
+// embedding and the rotary tables, computed by the boundary rows of the same execution.
 #pragma once
 
 #include <map>
@@ -19,11 +19,12 @@ struct BlockInputs {
   Values boundaries;  // timestep_sinusoid, timestep_mlp, rotary_cos, rotary_sin of the candidate
 };
 
-// hidden_states (S,5376) BF16: a function of (seed, "transformer_blocks.<block>.hidden_states", index) with a few
-// massive channels, as deep residual streams have.
-Tensor stand_in_hidden_states(const PackedLayout& layout, const Config& config, std::uint64_t seed, int block);
+// hidden_states (S,5376) BF16: a function of (seed, "transformer_blocks.<block>.hidden_states", index) with a
+// few massive channels, as deep residual streams have.
+Tensor stand_in_hidden_states(const PackedLayout& layout, const Config& config, std::uint64_t seed,
+                              int block);
 
-BlockInputs block_inputs(const PackedLayout& layout, const Weights& weights, const Config& config, std::uint64_t seed,
-                         int block, bool with_golden);
+BlockInputs block_inputs(const PackedLayout& layout, const Weights& weights, const Config& config,
+                         std::uint64_t seed, int block, bool with_golden);
 
 }  // namespace h3

@@ -18,11 +18,15 @@ class CpuExecution : public Execution {
   std::string name() const override { return "cpu"; }
   Binding binding(const Node&) const override { return Binding::row; }
 
-  Tensor run(const Node& node, std::span<const Tensor> in, std::span<const Tensor> parameters) const override {
+  Tensor run(const Node& node, std::span<const Tensor> in,
+             std::span<const Tensor> parameters) const override {
     const std::string& n = node.name;
-    const std::int64_t rows = in[0].shape()[0], heads = config_.num_attention_heads, d = config_.attention_head_dim;
+    const std::int64_t rows = in[0].shape()[0], heads = config_.num_attention_heads,
+                       d = config_.attention_head_dim;
     const float norm_eps = float(config_.norm_eps), qk_norm_eps = float(config_.qk_norm_eps);
-    const auto part = [&](std::size_t table, Modulation which) { return TablePart{in[table], std::int64_t(which)}; };
+    const auto part = [&](std::size_t table, Modulation which) {
+      return TablePart{in[table], std::int64_t(which)};
+    };
     const auto by_head = [&](const Tensor& x) { return x.reshaped({x.shape()[0], heads, d}); };
 
     Tensor y(DType::bf16, {n == "adaln_projection" ? kTags * rows : rows, node.cols});

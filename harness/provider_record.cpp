@@ -36,16 +36,18 @@ std::string Drift::to_string() const {
   return detail.empty() ? text : text + ": " + detail;
 }
 
-std::optional<ProviderRecord> ProviderRecord::load(const std::filesystem::path& path, const std::string& layout) {
+std::optional<ProviderRecord> ProviderRecord::load(const std::filesystem::path& path,
+                                                   const std::string& layout) {
   if (!std::filesystem::exists(path)) return {};
   const Hdf5Reader file(path.string());
   const std::string root = "/" + layout;
   if (!file.contains(root)) return {};
   ProviderRecord record;
   record.weights_ = file.string_attribute("/", "weights");
-  record.environment_ = fmt::format("diffusers {}, torch {}, cuDNN {}, {}", file.string_attribute("/", "diffusers"),
-                                    file.string_attribute("/", "torch"), file.string_attribute("/", "cudnn"),
-                                    file.string_attribute("/", "device"));
+  record.environment_ =
+      fmt::format("diffusers {}, torch {}, cuDNN {}, {}", file.string_attribute("/", "diffusers"),
+                  file.string_attribute("/", "torch"), file.string_attribute("/", "cudnn"),
+                  file.string_attribute("/", "device"));
   for (const auto& name : file.list(root + "/inputs"))
     record.input_sha256_[name] = file.string_attribute(root + "/inputs/" + name, "sha256");
   for (const auto& name : file.list(root + "/boundaries"))
@@ -55,7 +57,8 @@ std::optional<ProviderRecord> ProviderRecord::load(const std::filesystem::path& 
   return record;
 }
 
-std::string ProviderRecord::mismatch(const std::string& weights, const std::map<std::string, Tensor>& inputs) const {
+std::string ProviderRecord::mismatch(const std::string& weights,
+                                     const std::map<std::string, Tensor>& inputs) const {
   if (weights != weights_) return fmt::format("weights are {}, recorded with {}", weights, weights_);
   for (const auto& [name, tensor] : inputs) {
     const auto recorded = input_sha256_.find(name);
@@ -99,8 +102,9 @@ ProviderVerdict ProviderRecord::judge(const Node& node, const Tensor& candidate,
       ++verdict.elements_differing;
       if (verdict.first->element >= 0) continue;
       // The first recorded element that differs; its row may lie after the first differing row.
-      *verdict.first = {node.name, row, node.cols % head_dim == 0 && candidate.shape().size() == 3 ? column / head_dim : -1,
-                        column, fmt::format("provider {}, got {}", to_float(expected[column]), to_float(got[column]))};
+      *verdict.first = {
+          node.name, row, node.cols % head_dim == 0 && candidate.shape().size() == 3 ? column / head_dim : -1,
+          column, fmt::format("provider {}, got {}", to_float(expected[column]), to_float(got[column]))};
     }
   }
   return verdict;

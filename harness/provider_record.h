@@ -1,5 +1,6 @@
-// What the real provider (diffusers on a Hopper GPU) computed for a block, as recorded in fixtures/block0.h5: digests
-// of inputs and nodes, one digest per row, a few full-width rows, and its own error against the same module in FP64.
+// What the real provider (diffusers on a Hopper GPU) computed for a block, as recorded in fixtures/block0.h5:
+// digests of inputs and nodes, one digest per row, a few full-width rows, and its own error against the same
+// module in FP64.
 #pragma once
 
 #include <cstdint>
@@ -25,21 +26,21 @@ struct Drift {
 };
 
 struct ProviderVerdict {
-  bool equal = false;                     // all bytes, by SHA-256
-  std::int64_t rows_differing = 0;        // by the recorded row digests
-  std::int64_t sampled_elements = 0;      // elements of the recorded full-width rows ...
-  std::int64_t elements_differing = 0;    // ... and how many of these differ
-  std::optional<Drift> first;             // set when not equal
+  bool equal = false;                   // all bytes, by SHA-256
+  std::int64_t rows_differing = 0;      // by the recorded row digests
+  std::int64_t sampled_elements = 0;    // elements of the recorded full-width rows ...
+  std::int64_t elements_differing = 0;  // ... and how many of these differ
+  std::optional<Drift> first;           // set when not equal
 };
 
 struct ProviderNode {
   std::string sha256;
   std::string xxh3_128;
-  bool repeats = false;                   // three runs of the provider gave the same bytes
-  double relative_l2 = 0, max_abs = 0;    // provider against its own module in FP64
+  bool repeats = false;                 // three runs of the provider gave the same bytes
+  double relative_l2 = 0, max_abs = 0;  // provider against its own module in FP64
   std::vector<std::uint64_t> row_digests;
   std::vector<std::int64_t> sampled_rows;
-  Tensor rows;                            // (sampled, cols) BF16
+  Tensor rows;  // (sampled, cols) BF16
 };
 
 class ProviderRecord {
@@ -54,7 +55,9 @@ class ProviderRecord {
                         std::int64_t head_dim) const;
   // Boundary tensors (timestep_sinusoid, timestep_mlp, rotary_cos, rotary_sin) are recorded as SHA-256 only.
   bool boundary_equal(const std::string& name, const Tensor& tensor) const;
-  const std::string& environment() const { return environment_; }  // "diffusers 0.42.1, torch 2.11.0+cu130, NVIDIA H200"
+  const std::string& environment() const {
+    return environment_;
+  }  // "diffusers 0.42.1, torch 2.11.0+cu130, NVIDIA H200"
 
  private:
   std::string weights_, environment_;

@@ -17,7 +17,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 std::vector<Tensor> pick(const std::vector<std::string>& names, const Values& values) {
   std::vector<Tensor> picked;
@@ -43,21 +45,27 @@ void release(Values& values, const Graph& graph, std::size_t done) {
 
 // The first element in which two results for the same rows differ; `rows` names them in the whole sequence.
 std::optional<Drift> first_difference(const Node& node, const Tensor& expected, const Tensor& got,
-                                      std::span<const std::int64_t> rows, std::int64_t head_dim, const char* what) {
-  if (expected.size_bytes() == got.size_bytes() && !std::memcmp(expected.bytes(), got.bytes(), got.size_bytes())) return {};
+                                      std::span<const std::int64_t> rows, std::int64_t head_dim,
+                                      const char* what) {
+  if (expected.size_bytes() == got.size_bytes() &&
+      !std::memcmp(expected.bytes(), got.bytes(), got.size_bytes()))
+    return {};
   const Comparison found = compare(expected, got);
   const std::int64_t cols = expected.elements() / std::int64_t(rows.size());
   const std::int64_t row = found.first_differing / cols, element = found.first_differing % cols;
   const bool heads = node.cols % head_dim == 0 && node.row != "h3_rmsnorm" && expected.shape().size() == 3;
   return Drift{node.name, rows[std::size_t(row)], heads ? element / head_dim : -1, element,
-               fmt::format("{}: expected {}, got {}, {} of {} elements differ", what, expected.at(found.first_differing),
-                           got.at(found.first_differing), found.differing, found.elements)};
+               fmt::format("{}: expected {}, got {}, {} of {} elements differ", what,
+                           expected.at(found.first_differing), got.at(found.first_differing), found.differing,
+                           found.elements)};
 }
 
 // Three rows alone, then the same rows inside another sequence at other places: their bytes must not change.
 std::optional<Drift> batch_drift(const Execution& engine, const Node& node, std::span<const Tensor> inputs,
-                                 std::span<const Tensor> parameters, const Tensor& output, std::int64_t head_dim) {
-  const std::int64_t in_rows = inputs[0].shape()[0], out_rows = output.shape()[0], per_input = out_rows / in_rows;
+                                 std::span<const Tensor> parameters, const Tensor& output,
+                                 std::int64_t head_dim) {
+  const std::int64_t in_rows = inputs[0].shape()[0], out_rows = output.shape()[0],
+                     per_input = out_rows / in_rows;
   std::vector<std::int64_t> targets = {0, in_rows / 2, in_rows - 1};
   targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
   const auto outputs_of = [&](std::span<const std::int64_t> rows) {
@@ -69,14 +77,16 @@ std::optional<Drift> batch_drift(const Execution& engine, const Node& node, std:
   for (const auto row : targets) {
     const std::vector<std::int64_t> alone = {row}, rows = outputs_of(alone);
     const Tensor got = engine.run(node, inputs_of_rows(node, inputs, alone), parameters);
-    if (auto drift = first_difference(node, gather_rows(output, rows), got, rows, head_dim, "row alone")) return drift;
+    if (auto drift = first_difference(node, gather_rows(output, rows), got, rows, head_dim, "row alone"))
+      return drift;
   }
   std::vector<std::int64_t> mixed;  // 17 rows: not a multiple of any tile, every target off its old place
   for (std::int64_t i = 0; i < 17; ++i) mixed.push_back((i * 37 + 5) % in_rows);
   for (std::size_t i = 0; i < targets.size(); ++i) mixed[3 + 5 * i] = targets[targets.size() - 1 - i];
   const std::vector<std::int64_t> rows = outputs_of(mixed);
   const Tensor got = engine.run(node, inputs_of_rows(node, inputs, mixed), parameters);
-  return first_difference(node, gather_rows(output, rows), got, rows, head_dim, "row inside another sequence");
+  return first_difference(node, gather_rows(output, rows), got, rows, head_dim,
+                          "row inside another sequence");
 }
 
 // Without a record there is no bound, but NaN, Inf and unwritten elements still fail.
@@ -90,10 +100,11 @@ GoldenError golden_error(const Tensor& golden, const Tensor& candidate, const Pr
   return result;
 }
 
-// How many output rows change when the packed rows arrive in another order. They are put into canonical order at
-// entry and back at exit, so the answer has to be none.
-std::int64_t rows_changed_by_permutation(const Execution& engine, const Graph& graph, const PackedLayout& layout,
-                                         const Values& inputs, const Weights& weights, const Tensor& expected) {
+// How many output rows change when the packed rows arrive in another order. They are put into canonical order
+// at entry and back at exit, so the answer has to be none.
+std::int64_t rows_changed_by_permutation(const Execution& engine, const Graph& graph,
+                                         const PackedLayout& layout, const Values& inputs,
+                                         const Weights& weights, const Tensor& expected) {
   const std::int64_t rows = layout.rows();
   std::vector<std::int64_t> arrival(std::size_t(rows), 0);
   for (std::int64_t i = 0, stride = 0; i < rows; ++i) {
@@ -119,7 +130,8 @@ std::int64_t rows_changed_by_permutation(const Execution& engine, const Graph& g
   std::int64_t changed = 0;
   for (std::int64_t i = 0; i < rows; ++i) {
     const auto packed = std::size_t(arrival[std::size_t(canonical[std::size_t(i)])]);
-    changed += std::memcmp(output.bytes() + std::size_t(i) * stride, expected.bytes() + packed * stride, stride) != 0;
+    changed += std::memcmp(output.bytes() + std::size_t(i) * stride, expected.bytes() + packed * stride,
+                           stride) != 0;
   }
   return changed;
 }
@@ -163,7 +175,8 @@ bool ReplayReport::accepted() const {
   return !nodes.empty() && nodes_bound_to_row() == std::int64_t(nodes.size()) && !first_drift() &&
          !first_repeat_drift() && !first_batch_drift() && permuted_rows_changed.value_or(0) == 0 &&
          std::ranges::all_of(nodes, [](const NodeResult& n) { return !n.golden || n.golden->accepted; }) &&
-         std::ranges::all_of(boundaries, [](const BoundaryResult& b) { return b.equals_provider.value_or(true); });
+         std::ranges::all_of(boundaries,
+                             [](const BoundaryResult& b) { return b.equals_provider.value_or(true); });
 }
 
 ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& progress) {
@@ -186,13 +199,15 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
   report.timesteps = layout.timesteps;
 
   if (progress) progress(0, "inputs");
-  const BlockInputs inputs = block_inputs(layout, *weights, config, request.seed, request.block, request.golden);
+  const BlockInputs inputs =
+      block_inputs(layout, *weights, config, request.seed, request.block, request.golden);
 
   std::optional<ProviderRecord> record;
   if (request.block == 0) record = ProviderRecord::load(fixture_path("block0.h5"), request.layout);
   if (!record) {
     report.provider = fmt::format("no record of layout {} for block {}", request.layout, request.block);
-  } else if (const auto mismatch = record->mismatch(weights->identity(), inputs.candidate); !mismatch.empty()) {
+  } else if (const auto mismatch = record->mismatch(weights->identity(), inputs.candidate);
+             !mismatch.empty()) {
     report.provider = "not comparable with the record: " + mismatch;
     record.reset();
   } else {
@@ -232,12 +247,14 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
     if (request.repeat) {
       std::vector<std::int64_t> rows(std::size_t(output.shape()[0]));
       std::iota(rows.begin(), rows.end(), 0);
-      result.repeat_drift = first_difference(node, output, engine->run(node, in, parameters), rows, head_dim, "second run");
+      result.repeat_drift =
+          first_difference(node, output, engine->run(node, in, parameters), rows, head_dim, "second run");
     }
     if (request.batch_rows) result.batch_drift = batch_drift(*engine, node, in, parameters, output, head_dim);
     if (record) {
       result.provider = record->judge(node, output, result.sha256, head_dim);
-      result.isolated = std::ranges::all_of(node.inputs, [&](const auto& name) { return has_provider_bytes[name]; });
+      result.isolated =
+          std::ranges::all_of(node.inputs, [&](const auto& name) { return has_provider_bytes[name]; });
       has_provider_bytes[node.name] = result.provider->equal;
     }
     if (golden) {
@@ -254,8 +271,8 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
   }
   if (request.permute_rows) {
     if (progress) progress(kReplaySteps, "permuted rows");
-    report.permuted_rows_changed = rows_changed_by_permutation(*engine, graph, layout, inputs.candidate, *weights,
-                                                              values.at(graph.nodes.back().name));
+    report.permuted_rows_changed = rows_changed_by_permutation(*engine, graph, layout, inputs.candidate,
+                                                               *weights, values.at(graph.nodes.back().name));
   }
   return report;
 }

@@ -1,5 +1,5 @@
-// Replays a block node by node and says what was found: digests, error against the golden, the verdict against the
-// provider's record, repeat and batch-row checks, and where each kind of drift starts.
+// Replays a block node by node and says what was found: digests, error against the golden, the verdict
+// against the provider's record, repeat and batch-row checks, and where each kind of drift starts.
 #pragma once
 
 #include <functional>
@@ -17,19 +17,19 @@ struct ReplayRequest {
   std::string layout = "tiny";
   std::string engine = "cpu";
   int block = 0;
-  std::uint64_t seed = kDefaultSeed;          // of the synthetic weights and of the stand-in inputs
-  std::string checkpoint;            // folder; empty: synthetic weights
-  bool golden = true;                // error of every node against the chained golden
-  bool repeat = false;               // run every node twice and compare all bytes
-  bool batch_rows = true;            // rows alone and rows inside another sequence
-  bool permute_rows = false;         // permute the packed rows, canonicalise, replay, undo (control H-C3)
+  std::uint64_t seed = kDefaultSeed;  // of the synthetic weights and of the stand-in inputs
+  std::string checkpoint;             // folder; empty: synthetic weights
+  bool golden = true;                 // error of every node against the chained golden
+  bool repeat = false;                // run every node twice and compare all bytes
+  bool batch_rows = true;             // rows alone and rows inside another sequence
+  bool permute_rows = false;          // permute the packed rows, canonicalise, replay, undo (control H-C3)
 };
 
 struct GoldenError {
   double relative_l2 = 0, max_abs = 0;
   std::int64_t max_abs_index = 0;
-  std::optional<double> bound;       // 1.25 x the provider's own error + 1e-3; absent without a record
-  bool accepted = false;             // inside the bound, and finite wherever the golden is
+  std::optional<double> bound;  // 1.25 x the provider's own error + 1e-3; absent without a record
+  bool accepted = false;        // inside the bound, and finite wherever the golden is
 };
 
 struct NodeResult {
@@ -57,7 +57,7 @@ struct ReplayReport {
   std::string graph, layout_sha256, weights, chain_isa;
   std::int64_t rows = 0;
   std::vector<float> timesteps;
-  std::string provider;              // environment of the record, or why there is no verdict
+  std::string provider;  // environment of the record, or why there is no verdict
   bool provider_recorded = false;
   std::vector<BoundaryResult> boundaries;
   std::vector<NodeResult> nodes;

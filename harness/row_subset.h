@@ -12,6 +12,7 @@ namespace h3 {
 Tensor gather_rows(const Tensor& tensor, std::span<const std::int64_t> rows);
 
 // The inputs with which the node computes just these rows: per-row inputs gathered, tables and keys whole.
-std::vector<Tensor> inputs_of_rows(const Node& node, std::span<const Tensor> inputs, std::span<const std::int64_t> rows);
+std::vector<Tensor> inputs_of_rows(const Node& node, std::span<const Tensor> inputs,
+                                   std::span<const std::int64_t> rows);
 
 }  // namespace h3

@@ -1,4 +1,5 @@
-// MiniMax-H3 in one place: the released configuration (config.json of the transformer) and what follows from it.
+// MiniMax-H3 in one place: the released configuration (config.json of the transformer) and what follows from
+// it.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,9 @@ struct Config {
   double qk_norm_eps = 1e-5;
   double final_norm_eps = 1e-5;
 
-  std::int64_t inner_dim() const { return num_attention_heads * attention_head_dim; }  // 7168, wider than hidden_size
+  std::int64_t inner_dim() const {
+    return num_attention_heads * attention_head_dim;
+  }  // 7168, wider than hidden_size
   std::int64_t video_row_dim() const { return in_channels * patch_t * patch_h * patch_w; }  // 96
   std::int64_t rotary_dim() const { return 2 * 3 * rope_freq_dim; }  // 96 of the 128 head channels rotate
   std::int64_t modulation_dim() const { return 6 * hidden_size; }    // one row of the AdaLN table
@@ -38,6 +41,7 @@ enum class Modulation : std::int64_t { shift_msa, scale_msa, gate_msa, shift_mlp
 enum class Tag : std::int64_t { video = 0, text = 1, audio = 2 };
 inline constexpr std::int64_t kTags = 3;
 
-inline constexpr std::uint64_t kDefaultSeed = 420;  // of synthetic weights and inputs, and of what is recorded with them
+inline constexpr std::uint64_t kDefaultSeed =
+    420;  // of synthetic weights and inputs, and of what is recorded with them
 
 }  // namespace h3

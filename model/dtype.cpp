@@ -3,7 +3,8 @@
 namespace h3 {
 
 float to_float(Fp16 word) {
-  const std::uint32_t w = std::uint32_t(word), sign = (w & 0x8000u) << 16, exponent = (w >> 10) & 31, fraction = w & 0x3ffu;
+  const std::uint32_t w = std::uint32_t(word), sign = (w & 0x8000u) << 16, exponent = (w >> 10) & 31,
+                      fraction = w & 0x3ffu;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (fraction << 13));
   if (exponent == 0) {
     const float magnitude = std::ldexp(float(fraction), -24);
@@ -13,7 +14,8 @@ float to_float(Fp16 word) {
 }
 
 Fp16 to_fp16(float value) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value), sign = (bits >> 16) & 0x8000u,
+                      magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return Fp16(0x7fff);
   if (magnitude >= 0x477ff000u) return Fp16(sign | 0x7c00u);  // rounds past 65504
   if (magnitude < 0x38800000u) {                              // subnormal: quantum 2^-24

@@ -16,21 +16,29 @@ enum class DType : std::uint8_t { bf16, fp16, fp32, fp64, i64 };
 constexpr std::size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::bf16:
-    case DType::fp16: return 2;
-    case DType::fp32: return 4;
+    case DType::fp16:
+      return 2;
+    case DType::fp32:
+      return 4;
     case DType::fp64:
-    case DType::i64: return 8;
+    case DType::i64:
+      return 8;
   }
   return 0;
 }
 
 constexpr const char* name_of(DType dtype) {
   switch (dtype) {
-    case DType::bf16: return "bf16";
-    case DType::fp16: return "fp16";
-    case DType::fp32: return "fp32";
-    case DType::fp64: return "fp64";
-    case DType::i64: return "i64";
+    case DType::bf16:
+      return "bf16";
+    case DType::fp16:
+      return "fp16";
+    case DType::fp32:
+      return "fp32";
+    case DType::fp64:
+      return "fp64";
+    case DType::i64:
+      return "i64";
   }
   return "?";
 }
@@ -57,14 +65,24 @@ Fp16 to_fp16(float value);  // round to nearest even
 template <class T>
 struct DTypeOf;
 template <>
-struct DTypeOf<Bf16> { static constexpr DType value = DType::bf16; };
+struct DTypeOf<Bf16> {
+  static constexpr DType value = DType::bf16;
+};
 template <>
-struct DTypeOf<Fp16> { static constexpr DType value = DType::fp16; };
+struct DTypeOf<Fp16> {
+  static constexpr DType value = DType::fp16;
+};
 template <>
-struct DTypeOf<float> { static constexpr DType value = DType::fp32; };
+struct DTypeOf<float> {
+  static constexpr DType value = DType::fp32;
+};
 template <>
-struct DTypeOf<double> { static constexpr DType value = DType::fp64; };
+struct DTypeOf<double> {
+  static constexpr DType value = DType::fp64;
+};
 template <>
-struct DTypeOf<std::int64_t> { static constexpr DType value = DType::i64; };
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::i64;
+};
 
 }  // namespace h3

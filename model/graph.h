@@ -1,5 +1,5 @@
-// The model as a graph of nodes: names, owners, inputs and parameters. It says what is computed from what; how it is
-// computed is a matter of the execution that runs it.
+// The model as a graph of nodes: names, owners, inputs and parameters. It says what is computed from what;
+// how it is computed is a matter of the execution that runs it.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct Node {
   std::vector<std::string> inputs;      // graph inputs or earlier nodes, in the order the row takes them
   std::vector<std::string> parameters;  // full tensor names, in the order the row takes them
   std::int64_t cols = 0;                // width of an output row
-  bool per_row = true;                  // an output row depends on the same row of its inputs (and on tables) only
+  bool per_row = true;  // an output row depends on the same row of its inputs (and on tables) only
 
   // Whether input i is taken row by row: not the modulation table, and of attention only the queries.
   bool by_row(std::size_t i) const { return inputs[i] != "adaln_projection" && (per_row || i == 0); }
@@ -29,8 +29,9 @@ struct Graph {
   const Node& node(const std::string& name) const;
 };
 
-// 17 nodes. Inputs: hidden_states (S,5376) BF16, temb (U,2688) FP32, adaln_indices (S) i64, rotary_cos and rotary_sin
-// (S,96) FP32. Output: residual_mlp (S,5376). The norms include the indexed modulation, the residuals the gate.
+// 17 nodes. Inputs: hidden_states (S,5376) BF16, temb (U,2688) FP32, adaln_indices (S) i64, rotary_cos and
+// rotary_sin (S,96) FP32. Output: residual_mlp (S,5376). The norms include the indexed modulation, the
+// residuals the gate.
 Graph transformer_block(const Config& config, std::int64_t index);
 
 // 14 nodes: the same without adaln_projection, rope_q and rope_k. Input: hidden_states (L,5376) BF16.

@@ -81,8 +81,8 @@ struct PackedLayout {
   Tensor adaln_indices_tensor() const;     // (S) i64
 };
 
-std::vector<std::int64_t> inverse_permutation(
-    std::span<const std::int64_t> permutation);  // error when it is none
+// inverse[permutation[i]] = i. Error when a row is missing or doubled.
+std::vector<std::int64_t> inverse_permutation(std::span<const std::int64_t> permutation);
 
 enum class Anchor { first, last };  // the end of the video that a keyframe is tied to
 
@@ -92,7 +92,11 @@ struct Reference {
   std::int64_t audio_latents = 0;  // per channel: audio, and the soundtrack of a video (0: none)
 };
 
-// `text_tags`: 1, and 0 for the rows of a vision block. Without anchors the task is T2VA.
+// Both return a validated layout. `text_tags`: 1, and 0 for the rows of a vision block; may be empty. Without
+// anchors the task is T2VA. Sizes are independent, as in the provider: no duration limit, no rule between
+// frames and audio latents.
+// Errors: a latent that the patch (1, 2, 2) does not divide, a size that is not positive, negative audio
+// latents, a text tag that is neither 0 nor 1, a time outside [0, 1], an image of more than one frame.
 PackedLayout build_fl2va(std::span<const std::int64_t> text_tags, const Target& target,
                          std::span<const Anchor> anchors, StepTimes times, const Config& config = {});
 

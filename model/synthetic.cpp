@@ -24,8 +24,8 @@ struct Distribution {
 };
 
 // Away from neutral values on purpose: a norm weight of one, a bias of zero or a gate of zero hides mistakes.
-// With these the time embedding is of order one, AdaLN shifts and scales have a std near 0.35, gates are 0.7
-// +- 0.35.
+// With these the time embedding is of order one, AdaLN shifts and scales have a std of 0.4, gates are
+// 0.7 +- 0.4.
 constexpr Distribution kDistributions[] = {
     {"adaln_proj.linear.weight", 0, 0.5f, Spread::per_fan_in, true, Pattern::modulation},
     {"adaln_proj.linear.bias", 0, 0.2f, Spread::absolute, false, Pattern::modulation},

@@ -11,7 +11,8 @@ std::string to_string(const Shape& shape) {
 }
 
 Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)) {
-  for (const auto extent : shape_) require(extent >= 0, "tensor shape {}: negative extent", to_string(shape_));
+  for (const auto extent : shape_)
+    require(extent >= 0, "tensor shape {}: negative extent", to_string(shape_));
   const std::size_t bytes = (size_bytes() + 63) / 64 * 64;
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, bytes ? bytes : 64));
   if (!memory) fail("out of memory: {} bytes for a {} tensor {}", bytes, name_of(dtype), to_string(shape_));
@@ -29,11 +30,16 @@ std::int64_t Tensor::elements() const {
 float Tensor::at(std::int64_t index) const {
   check_on_cpu();
   switch (dtype_) {
-    case DType::bf16: return to_float(data<Bf16>()[index]);
-    case DType::fp16: return to_float(data<Fp16>()[index]);
-    case DType::fp32: return data<float>()[index];
-    case DType::fp64: return float(data<double>()[index]);
-    case DType::i64: break;
+    case DType::bf16:
+      return to_float(data<Bf16>()[index]);
+    case DType::fp16:
+      return to_float(data<Fp16>()[index]);
+    case DType::fp32:
+      return data<float>()[index];
+    case DType::fp64:
+      return float(data<double>()[index]);
+    case DType::i64:
+      break;
   }
   fail("tensor of {}: not a float type", name_of(dtype_));
 }
@@ -50,7 +56,8 @@ Tensor Tensor::row_range(std::int64_t first, std::int64_t count) const {
   Shape shape = shape_;
   shape[0] = count;
   const std::size_t stride = shape_[0] ? size_bytes() / std::size_t(shape_[0]) : 0;
-  return {dtype_, std::move(shape), std::shared_ptr<std::byte>(storage_, storage_.get() + std::size_t(first) * stride), device_};
+  return {dtype_, std::move(shape),
+          std::shared_ptr<std::byte>(storage_, storage_.get() + std::size_t(first) * stride), device_};
 }
 
 Tensor Tensor::clone() const {
@@ -68,11 +75,20 @@ Tensor Tensor::to(DType dtype) const {
   for (std::int64_t i = 0; i < count; ++i) {
     const double wide = dtype_ == DType::fp64 ? data<double>()[i] : double(at(i));
     switch (dtype) {
-      case DType::bf16: copy.data<Bf16>()[i] = to_bf16(float(wide)); break;
-      case DType::fp16: copy.data<Fp16>()[i] = to_fp16(float(wide)); break;
-      case DType::fp32: copy.data<float>()[i] = float(wide); break;
-      case DType::fp64: copy.data<double>()[i] = wide; break;
-      case DType::i64: fail("cannot convert {} to i64", name_of(dtype_));
+      case DType::bf16:
+        copy.data<Bf16>()[i] = to_bf16(float(wide));
+        break;
+      case DType::fp16:
+        copy.data<Fp16>()[i] = to_fp16(float(wide));
+        break;
+      case DType::fp32:
+        copy.data<float>()[i] = float(wide);
+        break;
+      case DType::fp64:
+        copy.data<double>()[i] = wide;
+        break;
+      case DType::i64:
+        fail("cannot convert {} to i64", name_of(dtype_));
     }
   }
   return copy;

@@ -1,4 +1,5 @@
-// A dense, contiguous, row-major tensor handle with shared storage. Copying the handle does not copy the data.
+// A dense, contiguous, row-major tensor handle with shared storage. Copying the handle does not copy the
+// data.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,8 @@ enum class Device : std::uint8_t { cpu, cuda };
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(DType dtype, Shape shape);  // 64-byte aligned; every byte is poisoned to 0xFF, a NaN in every float format
+  Tensor(DType dtype,
+         Shape shape);  // 64-byte aligned; every byte is poisoned to 0xFF, a NaN in every float format
   // A view of memory kept alive by `owner` (a mapped file, another tensor).
   Tensor(DType dtype, Shape shape, std::shared_ptr<std::byte> first_byte, Device device = Device::cpu);
 
@@ -32,8 +34,8 @@ class Tensor {
   const Shape& shape() const { return shape_; }
   bool empty() const { return !storage_; }
   std::int64_t elements() const;
-  std::int64_t cols() const { return shape_.back(); }             // innermost extent
-  std::int64_t rows() const { return elements() / cols(); }       // all outer extents together
+  std::int64_t cols() const { return shape_.back(); }        // innermost extent
+  std::int64_t rows() const { return elements() / cols(); }  // all outer extents together
   std::size_t size_bytes() const { return std::size_t(elements()) * size_of(dtype_); }
 
   std::byte* bytes() { return storage_.get(); }
@@ -51,15 +53,19 @@ class Tensor {
     return reinterpret_cast<const T*>(storage_.get());
   }
   template <class T>
-  std::span<T> values() { return {data<T>(), std::size_t(elements())}; }
+  std::span<T> values() {
+    return {data<T>(), std::size_t(elements())};
+  }
   template <class T>
-  std::span<const T> values() const { return {data<T>(), std::size_t(elements())}; }
+  std::span<const T> values() const {
+    return {data<T>(), std::size_t(elements())};
+  }
 
-  float at(std::int64_t index) const;                    // any float dtype, widened (FP64 is rounded)
-  Tensor reshaped(Shape shape) const;                    // same storage
+  float at(std::int64_t index) const;  // any float dtype, widened (FP64 is rounded)
+  Tensor reshaped(Shape shape) const;  // same storage
   Tensor row_range(std::int64_t first, std::int64_t count) const;  // same storage; outermost extent
   Tensor clone() const;
-  Tensor to(DType dtype) const;                          // a copy, rounded to nearest even where it narrows
+  Tensor to(DType dtype) const;  // a copy, rounded to nearest even where it narrows
 
  private:
   void check_type(DType asked) const {

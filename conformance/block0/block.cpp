@@ -31,7 +31,9 @@ struct NodeRow {
   LayoutRow run;
   std::string node;
 };
-void PrintTo(const NodeRow& row, std::ostream* out) { *out << row.run.layout << '_' << row.run.engine << '_' << row.node; }
+void PrintTo(const NodeRow& row, std::ostream* out) {
+  *out << row.run.layout << '_' << row.run.engine << '_' << row.node;
+}
 
 class BlockNode : public testing::TestWithParam<NodeRow> {
  protected:
@@ -68,7 +70,9 @@ TEST_P(BlockNode, ignores_the_rows_around_a_row) {
 // The larger layouts run once: their bytes are pinned by the provider's record.
 class RepeatedNode : public BlockNode {};
 
-TEST_P(RepeatedNode, repeats_bitwise) { EXPECT_FALSE(result_->repeat_drift) << result_->repeat_drift->to_string(); }
+TEST_P(RepeatedNode, repeats_bitwise) {
+  EXPECT_FALSE(result_->repeat_drift) << result_->repeat_drift->to_string();
+}
 
 class Block : public testing::TestWithParam<LayoutRow> {
  protected:
@@ -112,7 +116,8 @@ std::vector<NodeRow> nodes_of(std::span<const LayoutRow> runs) {
 
 const auto kRowName = [](const auto& info) { return testing::PrintToString(info.param); };
 INSTANTIATE_TEST_SUITE_P(block0, BlockNode, testing::ValuesIn(nodes_of(kLayouts)), kRowName);
-INSTANTIATE_TEST_SUITE_P(block0, RepeatedNode, testing::ValuesIn(nodes_of(std::span(kLayouts).first(1))), kRowName);
+INSTANTIATE_TEST_SUITE_P(block0, RepeatedNode, testing::ValuesIn(nodes_of(std::span(kLayouts).first(1))),
+                         kRowName);
 INSTANTIATE_TEST_SUITE_P(block0, Block, testing::ValuesIn(kLayouts), kRowName);
 INSTANTIATE_TEST_SUITE_P(block0, PermutedBlock, testing::Values(kLayouts[0]), kRowName);
 

@@ -94,9 +94,9 @@ TEST_P(ArchFingerprint, refuses_a_block_that_is_not_there) {
 // counted.
 const ModelCase kModels[] = {
     {"released", Config{}, 638, 33'122'992'896, 66'280'430'080, 12, 17'222'144, 878,
-     "b2c612e0931996c41d7fd5931f4c0cbc9939f4ae560285b0c48030116f99e04c"},
+     "946e64b7a9b50952b6856348f798808eec16ae81f337bea8542b9fc5bdb8fe44"},
     {"unit_test", unit_test_config(), 62, 39'334, 82'152, 12, 1'742, 62,
-     "44d0459e2bb60e6423d93f11fbf1feeaefdd19e981a856600ab01611b677ce90"},
+     "724625511756cdb3ac16401d60bfb1a250fac416d19d4523fc1aa9b85b544430"},
 };
 INSTANTIATE_TEST_SUITE_P(host, ArchFingerprint, testing::ValuesIn(kModels),
                          [](const auto& info) { return std::string(info.param.name); });

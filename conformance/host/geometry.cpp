@@ -93,13 +93,14 @@ struct Geometry : testing::TestWithParam<Fact> {};
 TEST_P(Geometry, holds) { GetParam().check(); }
 
 #define FACT(name) \
-  Fact { #name, name }
-INSTANTIATE_TEST_SUITE_P(host, Geometry,
-                         testing::Values(FACT(frame_counts_match_provider_fixture),
-                                         FACT(default_canvases_match_provider_fixture),
-                                         FACT(released_durations), FACT(released_canvas),
-                                         FACT(audio_latents_round_to_the_nearest),
-                                         FACT(bad_sizes_are_refused)),
+  { #name, name }
+const Fact kFacts[] = {FACT(frame_counts_match_provider_fixture),
+                       FACT(default_canvases_match_provider_fixture),
+                       FACT(released_durations),
+                       FACT(released_canvas),
+                       FACT(audio_latents_round_to_the_nearest),
+                       FACT(bad_sizes_are_refused)};
+INSTANTIATE_TEST_SUITE_P(host, Geometry, testing::ValuesIn(kFacts),
                          [](const auto& info) { return std::string(info.param.name); });
 #undef FACT
 

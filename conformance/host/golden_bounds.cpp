@@ -207,7 +207,8 @@ TEST_P(GoldenBounds, hold_for_the_rounding_points_of_the_provider) {
   const Tensor provider = GetParam().provider(in);
   ASSERT_EQ(provider.shape(), golden.shape());
   const Verdict verdict = judge([&](std::int64_t i) { return provider.at(i); });
-  RecordProperty("measured", fmt::format("{:.3f} of the bound", verdict.worst));
+  RecordProperty("metric", "share of the bound");
+  RecordProperty("measured", fmt::format("{:.3f}", verdict.worst));
   EXPECT_EQ(verdict.outside, 0);
   EXPECT_GT(verdict.worst, 0) << "a comparison of something with itself";
 }

@@ -108,15 +108,16 @@ TEST_P(Hdf5Tensor, row_reads_equal_the_whole) {
   std::filesystem::remove(path);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    host, Hdf5Tensor,
-    testing::Values(TensorCase{"bf16", DType::bf16, {5, 3, 17}}, TensorCase{"fp16", DType::fp16, {64}},
-                    TensorCase{"fp32", DType::fp32, {3, 257}}, TensorCase{"fp64", DType::fp64, {264, 3}},
-                    TensorCase{"i64", DType::i64, {1}}, TensorCase{"scalar", DType::fp32, {}},
-                    TensorCase{"no_rows", DType::fp32, {0, 5}},
-                    TensorCase{"many_chunks", DType::fp32, {301, 1003}},
-                    TensorCase{"one_wide_row", DType::bf16, {1, 300001}}),
-    case_name);
+const TensorCase kTensorCases[] = {{"bf16", DType::bf16, {5, 3, 17}},
+                                   {"fp16", DType::fp16, {64}},
+                                   {"fp32", DType::fp32, {3, 257}},
+                                   {"fp64", DType::fp64, {264, 3}},
+                                   {"i64", DType::i64, {1}},
+                                   {"scalar", DType::fp32, {}},
+                                   {"no_rows", DType::fp32, {0, 5}},
+                                   {"many_chunks", DType::fp32, {301, 1003}},
+                                   {"one_wide_row", DType::bf16, {1, 300001}}};
+INSTANTIATE_TEST_SUITE_P(host, Hdf5Tensor, testing::ValuesIn(kTensorCases), case_name);
 
 // ---- simple claims
 // ---------------------------------------------------------------------------------------------
@@ -325,16 +326,16 @@ TEST_P(Hdf5File, keeps_its_promise) {
 }
 
 #define CASE(name) \
-  FileCase { #name, name }
-INSTANTIATE_TEST_SUITE_P(
-    host, Hdf5File,
-    testing::Values(CASE(vectors_keep_their_words), CASE(objects_can_be_listed),
-                    CASE(attributes_keep_their_type), CASE(same_content_gives_same_bytes),
-                    CASE(unfinished_files_leave_nothing), CASE(a_failed_rewrite_keeps_the_old_file),
-                    CASE(truncation_is_always_an_error), CASE(a_flipped_byte_is_never_a_value),
-                    CASE(foreign_files_are_not_trusted), CASE(wrong_types_are_named),
-                    CASE(missing_files_are_named)),
-    [](const auto& info) { return std::string(info.param.name); });
+  { #name, name }
+const FileCase kFileCases[] = {
+    CASE(vectors_keep_their_words),       CASE(objects_can_be_listed),
+    CASE(attributes_keep_their_type),     CASE(same_content_gives_same_bytes),
+    CASE(unfinished_files_leave_nothing), CASE(a_failed_rewrite_keeps_the_old_file),
+    CASE(truncation_is_always_an_error),  CASE(a_flipped_byte_is_never_a_value),
+    CASE(foreign_files_are_not_trusted),  CASE(wrong_types_are_named),
+    CASE(missing_files_are_named)};
+INSTANTIATE_TEST_SUITE_P(host, Hdf5File, testing::ValuesIn(kFileCases),
+                         [](const auto& info) { return std::string(info.param.name); });
 #undef CASE
 
 }  // namespace

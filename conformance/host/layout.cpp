@@ -240,17 +240,14 @@ TEST_P(NamedLayout, exercises_every_kind_of_row) {
   EXPECT_EQ(text_tags, (std::set<std::int64_t>{0, 1}));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    host, NamedLayout,
-    testing::Values(Pin{"tiny", 264, 32, 72, 16, 144,
-                        "9cdd5936d82c06687d2030ebdf9714b76e948b12f1baee460b8ef46f36213d62"},
-                    Pin{"small", 925, 32, 182, 74, 637,
-                        "f6ebd96429170dab38d4ac952a32005b2d0a29fc6cf8fea56f994dc7c4314c19"},
-                    Pin{"medium", 3160, 1070, 448, 74, 1568,
-                        "49750cf64ba1b93879e0cd76bc71421b817a64f7821bf4df8c82763e0b8d990f"},
-                    Pin{"768p-124f", 38974, 256, 1008, 414, 37296,
-                        "0f430439c701ce70958d8bb10841bfc05fca42a8c8c2f32a44303ec32a71b02a"}),
-    [](const auto& info) { return as_test_name(info.param.name); });
+const Pin kPins[] = {
+    {"tiny", 264, 32, 72, 16, 144, "9cdd5936d82c06687d2030ebdf9714b76e948b12f1baee460b8ef46f36213d62"},
+    {"small", 925, 32, 182, 74, 637, "f6ebd96429170dab38d4ac952a32005b2d0a29fc6cf8fea56f994dc7c4314c19"},
+    {"medium", 3160, 1070, 448, 74, 1568, "49750cf64ba1b93879e0cd76bc71421b817a64f7821bf4df8c82763e0b8d990f"},
+    {"768p-124f", 38974, 256, 1008, 414, 37296,
+     "0f430439c701ce70958d8bb10841bfc05fca42a8c8c2f32a44303ec32a71b02a"}};
+INSTANTIATE_TEST_SUITE_P(host, NamedLayout, testing::ValuesIn(kPins),
+                         [](const auto& info) { return as_test_name(info.param.name); });
 
 // ---- by hand
 // ---------------------------------------------------------------------------------------------------
@@ -440,13 +437,18 @@ struct LayoutByHand : testing::TestWithParam<Fact> {};
 TEST_P(LayoutByHand, holds) { GetParam().check(); }
 
 #define FACT(name) \
-  Fact { #name, name }
-INSTANTIATE_TEST_SUITE_P(host, LayoutByHand,
-                         testing::Values(FACT(text_to_video), FACT(both_keyframes),
-                                         FACT(references_of_every_kind), FACT(frames_are_spaced_unevenly),
-                                         FACT(the_grid_of_the_released_canvas), FACT(equal_times_merge),
-                                         FACT(tensors_hold_the_same_rows), FACT(the_digest_sees_every_field),
-                                         FACT(the_two_sums_differ), FACT(every_recorded_layout_is_checked)),
+  { #name, name }
+const Fact kFacts[] = {FACT(text_to_video),
+                       FACT(both_keyframes),
+                       FACT(references_of_every_kind),
+                       FACT(frames_are_spaced_unevenly),
+                       FACT(the_grid_of_the_released_canvas),
+                       FACT(equal_times_merge),
+                       FACT(tensors_hold_the_same_rows),
+                       FACT(the_digest_sees_every_field),
+                       FACT(the_two_sums_differ),
+                       FACT(every_recorded_layout_is_checked)};
+INSTANTIATE_TEST_SUITE_P(host, LayoutByHand, testing::ValuesIn(kFacts),
                          [](const auto& info) { return std::string(info.param.name); });
 #undef FACT
 
@@ -471,51 +473,42 @@ TEST_P(SpoiledLayout, is_refused) {
   EXPECT_TRUE(fails_naming([&] { layout.validate(); }, {GetParam().says}));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    host, SpoiledLayout,
-    testing::Values(
-        Spoiled{"no_rows", [](PackedLayout& l) { l = {}; }, "no rows"},
-        Spoiled{"tag_3", [](PackedLayout& l) { l.token_tags[7] = 3; }, "row 7 has tag 3, expected 0..2"},
-        Spoiled{"negative_tag", [](PackedLayout& l) { l.token_tags[263] = -1; }, "row 263 has tag -1"},
-        Spoiled{"text_tagged_audio", [](PackedLayout& l) { l.token_tags[0] = 2; }, "text row 0 has tag 2"},
-        Spoiled{"video_tagged_text", [](PackedLayout& l) { l.token_tags[40] = 1; }, "video row 40 has tag 1"},
-        Spoiled{"audio_tagged_video", [](PackedLayout& l) { l.token_tags[104] = 0; },
-                "audio row 104 has tag 0"},
-        Spoiled{"timestep_index_past_the_end", [](PackedLayout& l) { l.timestep_indices[9] = 3; },
-                "row 9 has timestep index 3, expected 0..2"},
-        Spoiled{"negative_timestep_index", [](PackedLayout& l) { l.timestep_indices[9] = -1; },
-                "timestep index -1"},
-        Spoiled{"no_timesteps", [](PackedLayout& l) { l.timesteps.clear(); }, "expected 0..-1"},
-        Spoiled{"timestep_above_one", [](PackedLayout& l) { l.timesteps[2] = 1.001f; },
-                "timestep 2 is 1.001"},
-        Spoiled{"timestep_negative", [](PackedLayout& l) { l.timesteps[0] = -0.1f; }, "timestep 0 is -0.1"},
-        Spoiled{"timestep_nan", [](PackedLayout& l) { l.timesteps[1] = float(kNan); }, "timestep 1 is nan"},
-        Spoiled{"position_nan", [](PackedLayout& l) { l.positions[3 * 50 + 1] = kNan; },
-                "row 50 has position nan on axis h"},
-        Spoiled{"position_infinite", [](PackedLayout& l) { l.positions[2] = HUGE_VAL; },
-                "row 0 has position inf on axis w"},
-        Spoiled{"row_listed_twice", [](PackedLayout& l) { l.video_indices[1] = l.video_indices[0]; },
-                "row 32 is listed twice"},
-        Spoiled{"row_in_two_streams", [](PackedLayout& l) { l.audio_indices[0] = 31; },
-                "row 31 is listed twice, as text and as audio"},
-        Spoiled{"row_missing", [](PackedLayout& l) { l.audio_indices.pop_back(); }, "row 119 is in none of"},
-        Spoiled{"row_outside", [](PackedLayout& l) { l.video_indices.back() = 264; },
-                "video row 264, expected 0..263"},
-        Spoiled{"row_negative", [](PackedLayout& l) { l.text_indices[0] = -1; }, "text row -1"},
-        Spoiled{"stream_out_of_order",
-                [](PackedLayout& l) { std::swap(l.video_indices[3], l.video_indices[4]); },
-                "expected the packed order"},
-        Spoiled{"too_many_conditions", [](PackedLayout& l) { l.condition_audio_rows = 17; },
-                "17 condition rows among 16 audio rows"},
-        Spoiled{"negative_conditions", [](PackedLayout& l) { l.condition_video_rows = -1; },
-                "-1 condition rows"},
-        Spoiled{"identity_twice", [](PackedLayout& l) { l.row_ids[4] = 5; }, "row 5 occurs twice"},
-        Spoiled{"positions_cut_short", [](PackedLayout& l) { l.positions.pop_back(); },
-                "264 tags, 791 positions"},
-        Spoiled{"indices_cut_short", [](PackedLayout& l) { l.timestep_indices.pop_back(); },
-                "263 timestep indices"},
-        Spoiled{"identities_cut_short", [](PackedLayout& l) { l.row_ids.pop_back(); }, "263 row ids"}),
-    [](const auto& info) { return std::string(info.param.name); });
+const Spoiled kSpoiled[] = {
+    {"no_rows", [](PackedLayout& l) { l = {}; }, "no rows"},
+    {"tag_3", [](PackedLayout& l) { l.token_tags[7] = 3; }, "row 7 has tag 3, expected 0..2"},
+    {"negative_tag", [](PackedLayout& l) { l.token_tags[263] = -1; }, "row 263 has tag -1"},
+    {"text_tagged_audio", [](PackedLayout& l) { l.token_tags[0] = 2; }, "text row 0 has tag 2"},
+    {"video_tagged_text", [](PackedLayout& l) { l.token_tags[40] = 1; }, "video row 40 has tag 1"},
+    {"audio_tagged_video", [](PackedLayout& l) { l.token_tags[104] = 0; }, "audio row 104 has tag 0"},
+    {"timestep_index_past_the_end", [](PackedLayout& l) { l.timestep_indices[9] = 3; },
+     "row 9 has timestep index 3, expected 0..2"},
+    {"negative_timestep_index", [](PackedLayout& l) { l.timestep_indices[9] = -1; }, "timestep index -1"},
+    {"no_timesteps", [](PackedLayout& l) { l.timesteps.clear(); }, "expected 0..-1"},
+    {"timestep_above_one", [](PackedLayout& l) { l.timesteps[2] = 1.001f; }, "timestep 2 is 1.001"},
+    {"timestep_negative", [](PackedLayout& l) { l.timesteps[0] = -0.1f; }, "timestep 0 is -0.1"},
+    {"timestep_nan", [](PackedLayout& l) { l.timesteps[1] = float(kNan); }, "timestep 1 is nan"},
+    {"position_nan", [](PackedLayout& l) { l.positions[3 * 50 + 1] = kNan; },
+     "row 50 has position nan on axis h"},
+    {"position_infinite", [](PackedLayout& l) { l.positions[2] = HUGE_VAL; },
+     "row 0 has position inf on axis w"},
+    {"row_listed_twice", [](PackedLayout& l) { l.video_indices[1] = l.video_indices[0]; },
+     "row 32 is listed twice"},
+    {"row_in_two_streams", [](PackedLayout& l) { l.audio_indices[0] = 31; },
+     "row 31 is listed twice, as text and as audio"},
+    {"row_missing", [](PackedLayout& l) { l.audio_indices.pop_back(); }, "row 119 is in none of"},
+    {"row_outside", [](PackedLayout& l) { l.video_indices.back() = 264; }, "video row 264, expected 0..263"},
+    {"row_negative", [](PackedLayout& l) { l.text_indices[0] = -1; }, "text row -1"},
+    {"stream_out_of_order", [](PackedLayout& l) { std::swap(l.video_indices[3], l.video_indices[4]); },
+     "expected the packed order"},
+    {"too_many_conditions", [](PackedLayout& l) { l.condition_audio_rows = 17; },
+     "17 condition rows among 16 audio rows"},
+    {"negative_conditions", [](PackedLayout& l) { l.condition_video_rows = -1; }, "-1 condition rows"},
+    {"identity_twice", [](PackedLayout& l) { l.row_ids[4] = 5; }, "row 5 occurs twice"},
+    {"positions_cut_short", [](PackedLayout& l) { l.positions.pop_back(); }, "264 tags, 791 positions"},
+    {"indices_cut_short", [](PackedLayout& l) { l.timestep_indices.pop_back(); }, "263 timestep indices"},
+    {"identities_cut_short", [](PackedLayout& l) { l.row_ids.pop_back(); }, "263 row ids"}};
+INSTANTIATE_TEST_SUITE_P(host, SpoiledLayout, testing::ValuesIn(kSpoiled),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 struct BadRequest {
   const char* name;
@@ -532,95 +525,94 @@ void fl2va(Rows tags, Target target, StepTimes times = kLater) { build_fl2va(tag
 void ref2va(Reference reference) { build_ref2va(Rows{1}, std::vector{reference}, {{1, 2, 2}, 1}, kLater); }
 using Kind = Reference::Kind;
 
-INSTANTIATE_TEST_SUITE_P(host, LayoutRequest,
-                         testing::Values(BadRequest{"text_tagged_audio",
-                                                    [] {
-                                                      fl2va({1, 2}, {{1, 2, 2}, 1});
-                                                    },
-                                                    "text row 1 has tag 2"},
-                                         BadRequest{"text_tag_unknown",
-                                                    [] {
-                                                      fl2va({1, 7}, {{1, 2, 2}, 1});
-                                                    },
-                                                    "row 1 has tag 7"},
-                                         BadRequest{"odd_latent_height",
-                                                    [] {
-                                                      fl2va({1}, {{1, 3, 2}, 1});
-                                                    },
-                                                    "latent 1x3x2: not divisible by the patch"},
-                                         BadRequest{"odd_latent_width",
-                                                    [] {
-                                                      fl2va({1}, {{1, 2, 3}, 1});
-                                                    },
-                                                    "latent 1x2x3: not divisible by the patch"},
-                                         BadRequest{"no_frames",
-                                                    [] {
-                                                      fl2va({1}, {{0, 2, 2}, 1});
-                                                    },
-                                                    "latent 0x2x2: expected positive sizes"},
-                                         BadRequest{"negative_width",
-                                                    [] {
-                                                      fl2va({1}, {{1, 2, -2}, 1});
-                                                    },
-                                                    "latent 1x2x-2"},
-                                         BadRequest{"negative_audio",
-                                                    [] {
-                                                      fl2va({1}, {{1, 2, 2}, -1});
-                                                    },
-                                                    "target: -1 audio latents"},
-                                         BadRequest{"time_above_one",
-                                                    [] {
-                                                      fl2va({1}, {{1, 2, 2}, 1}, {0.5f, 1.5f});
-                                                    },
-                                                    "timestep 1.5"},
-                                         BadRequest{"time_negative",
-                                                    [] {
-                                                      fl2va({1}, {{1, 2, 2}, 1}, {-0.5f, 0.5f});
-                                                    },
-                                                    "timestep -0.5"},
-                                         BadRequest{"time_nan",
-                                                    [] {
-                                                      fl2va({1}, {{1, 2, 2}, 1}, {float(kNan), 0.5f});
-                                                    },
-                                                    "timestep nan"},
-                                         BadRequest{"image_of_two_frames",
-                                                    [] {
-                                                      ref2va({Kind::image, {2, 2, 2}, 0});
-                                                    },
-                                                    "an image of 2 latent frames"},
-                                         BadRequest{"odd_reference",
-                                                    [] {
-                                                      ref2va({Kind::video, {2, 2, 5}, 0});
-                                                    },
-                                                    "latent 2x2x5: not divisible"},
-                                         BadRequest{"empty_clip",
-                                                    [] {
-                                                      ref2va({Kind::video, {0, 2, 2}, 3});
-                                                    },
-                                                    "latent 0x2x2"},
-                                         BadRequest{"negative_soundtrack",
-                                                    [] {
-                                                      ref2va({Kind::video, {2, 2, 2}, -3});
-                                                    },
-                                                    "reference: -3 audio latents"},
-                                         BadRequest{
-                                             "unknown_name", [] { named_layout("huge"); },
-                                             "layout 'huge': expected one of tiny, small, medium, 768p-124f"},
-                                         BadRequest{"permutation_too_short",
-                                                    [] {
-                                                      named_layout("tiny").permuted(Rows{0, 1});
-                                                    },
-                                                    "permutation of 2 rows for a layout of 264"},
-                                         BadRequest{"permutation_repeats",
-                                                    [] {
-                                                      inverse_permutation(Rows{0, 2, 2});
-                                                    },
-                                                    "row 2 occurs twice"},
-                                         BadRequest{"permutation_outside",
-                                                    [] {
-                                                      inverse_permutation(Rows{0, 3, 1});
-                                                    },
-                                                    "entry 1 is 3, expected 0..2"}),
+const BadRequest kBadRequests[] = {{"text_tagged_audio",
+                                    [] {
+                                      fl2va({1, 2}, {{1, 2, 2}, 1});
+                                    },
+                                    "text row 1 has tag 2"},
+                                   {"text_tag_unknown",
+                                    [] {
+                                      fl2va({1, 7}, {{1, 2, 2}, 1});
+                                    },
+                                    "row 1 has tag 7"},
+                                   {"odd_latent_height",
+                                    [] {
+                                      fl2va({1}, {{1, 3, 2}, 1});
+                                    },
+                                    "latent 1x3x2: not divisible by the patch"},
+                                   {"odd_latent_width",
+                                    [] {
+                                      fl2va({1}, {{1, 2, 3}, 1});
+                                    },
+                                    "latent 1x2x3: not divisible by the patch"},
+                                   {"no_frames",
+                                    [] {
+                                      fl2va({1}, {{0, 2, 2}, 1});
+                                    },
+                                    "latent 0x2x2: expected positive sizes"},
+                                   {"negative_width",
+                                    [] {
+                                      fl2va({1}, {{1, 2, -2}, 1});
+                                    },
+                                    "latent 1x2x-2"},
+                                   {"negative_audio",
+                                    [] {
+                                      fl2va({1}, {{1, 2, 2}, -1});
+                                    },
+                                    "target: -1 audio latents"},
+                                   {"time_above_one",
+                                    [] {
+                                      fl2va({1}, {{1, 2, 2}, 1}, {0.5f, 1.5f});
+                                    },
+                                    "timestep 1.5"},
+                                   {"time_negative",
+                                    [] {
+                                      fl2va({1}, {{1, 2, 2}, 1}, {-0.5f, 0.5f});
+                                    },
+                                    "timestep -0.5"},
+                                   {"time_nan",
+                                    [] {
+                                      fl2va({1}, {{1, 2, 2}, 1}, {float(kNan), 0.5f});
+                                    },
+                                    "timestep nan"},
+                                   {"image_of_two_frames",
+                                    [] {
+                                      ref2va({Kind::image, {2, 2, 2}, 0});
+                                    },
+                                    "an image of 2 latent frames"},
+                                   {"odd_reference",
+                                    [] {
+                                      ref2va({Kind::video, {2, 2, 5}, 0});
+                                    },
+                                    "latent 2x2x5: not divisible"},
+                                   {"empty_clip",
+                                    [] {
+                                      ref2va({Kind::video, {0, 2, 2}, 3});
+                                    },
+                                    "latent 0x2x2"},
+                                   {"negative_soundtrack",
+                                    [] {
+                                      ref2va({Kind::video, {2, 2, 2}, -3});
+                                    },
+                                    "reference: -3 audio latents"},
+                                   {"unknown_name", [] { named_layout("huge"); },
+                                    "layout 'huge': expected one of tiny, small, medium, 768p-124f"},
+                                   {"permutation_too_short",
+                                    [] {
+                                      named_layout("tiny").permuted(Rows{0, 1});
+                                    },
+                                    "permutation of 2 rows for a layout of 264"},
+                                   {"permutation_repeats",
+                                    [] {
+                                      inverse_permutation(Rows{0, 2, 2});
+                                    },
+                                    "row 2 occurs twice"},
+                                   {"permutation_outside",
+                                    [] {
+                                      inverse_permutation(Rows{0, 3, 1});
+                                    },
+                                    "entry 1 is 3, expected 0..2"}};
+INSTANTIATE_TEST_SUITE_P(host, LayoutRequest, testing::ValuesIn(kBadRequests),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -133,16 +133,16 @@ TEST_P(WorkedGrid, matches_decimals) {
   EXPECT_TRUE(same_bits(GetParam().sigmas, schedule.sigmas));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    host, WorkedGrid,
-    testing::Values(Grid{"video_2", 12, {1, 0}}, Grid{"video_3", 12, {1, 0.923076928f, 0}},
-                    Grid{"video_5", 12, {1, 0.972972989f, 0.923076928f, 0.800000012f, 0}},
-                    Grid{"audio_5", 3, {1, 0.899999976f, 0.75f, 0.5f, 0}},
-                    Grid{"audio_9",
-                         3,
-                         {1, 0.954545438f, 0.899999976f, 0.833333313f, 0.75f, 0.642857134f, 0.5f,
-                          0.300000012f, 0}}),
-    [](const auto& info) { return std::string(info.param.name); });
+const Grid kGrids[] = {
+    {"video_2", 12, {1, 0}},
+    {"video_3", 12, {1, 0.923076928f, 0}},
+    {"video_5", 12, {1, 0.972972989f, 0.923076928f, 0.800000012f, 0}},
+    {"audio_5", 3, {1, 0.899999976f, 0.75f, 0.5f, 0}},
+    {"audio_9",
+     3,
+     {1, 0.954545438f, 0.899999976f, 0.833333313f, 0.75f, 0.642857134f, 0.5f, 0.300000012f, 0}}};
+INSTANTIATE_TEST_SUITE_P(host, WorkedGrid, testing::ValuesIn(kGrids),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // ---- given sigmas
 // ----------------------------------------------------------------------------------------------
@@ -161,57 +161,55 @@ struct SchedulerInput : testing::TestWithParam<Refusal> {};
 
 TEST_P(SchedulerInput, is_refused) { EXPECT_TRUE(fails_naming(GetParam().action, {GetParam().says})); }
 
-INSTANTIATE_TEST_SUITE_P(
-    host, SchedulerInput,
-    testing::Values(
-        Refusal{"one_point", [] { make_schedule(1, 12); }, "1 grid points, expected at least 2"},
-        Refusal{"no_points", [] { make_schedule(0, 12); }, "0 grid points"},
-        Refusal{"negative_points", [] { make_schedule(-5, 12); }, "-5 grid points"},
-        Refusal{"zero_shift", [] { make_schedule(50, 0); }, "shift 0, expected a positive number"},
-        Refusal{"negative_shift", [] { make_schedule(50, -3); }, "shift -3"},
-        Refusal{"nan_shift", [] { make_schedule(50, kNan); }, "shift nan"},
-        Refusal{"infinite_shift", [] { make_schedule(50, HUGE_VAL); }, "shift inf"},
-        Refusal{"no_sigmas", [] { sigmas({}); }, "0 sigmas"},
-        Refusal{"only_the_end", [] { sigmas({0}); }, "1 sigmas"},
-        Refusal{"terminal_zero_dropped",
-                [] {
-                  sigmas({1, 0.5, 0.1});
-                },
-                "the last sigma is 0.1, expected 0"},
-        Refusal{"equal_neighbours",
-                [] {
-                  sigmas({1, 0.5, 0.5, 0});
-                },
-                "sigma 2 is 0.5 after 0.5"},
-        Refusal{"equal_in_fp32",
-                [] {
-                  sigmas({1, 0.5 + 1e-12, 0.5, 0});
-                },
-                "strictly decreasing"},
-        Refusal{"increasing",
-                [] {
-                  sigmas({0.5, 0.7, 0});
-                },
-                "sigma 1 is 0.7 after 0.5"},
-        Refusal{"above_one",
-                [] {
-                  sigmas({1.5, 0.5, 0});
-                },
-                "sigma 0 is 1.5"},
-        Refusal{"negative",
-                [] {
-                  sigmas({1, -0.5});
-                },
-                "sigma 1 is -0.5"},
-        Refusal{"nan",
-                [] {
-                  sigmas({1, kNan, 0});
-                },
-                "sigma 1 is nan"},
-        Refusal{"evaluation_past_the_end", [] { make_schedule(5, 12).euler(4); },
-                "evaluation 4, expected 0..3"},
-        Refusal{"evaluation_before_the_start", [] { make_schedule(5, 12).euler(-1); }, "evaluation -1"}),
-    [](const auto& info) { return std::string(info.param.name); });
+const Refusal kRefusals[] = {
+    {"one_point", [] { make_schedule(1, 12); }, "1 grid points, expected at least 2"},
+    {"no_points", [] { make_schedule(0, 12); }, "0 grid points"},
+    {"negative_points", [] { make_schedule(-5, 12); }, "-5 grid points"},
+    {"zero_shift", [] { make_schedule(50, 0); }, "shift 0, expected a positive number"},
+    {"negative_shift", [] { make_schedule(50, -3); }, "shift -3"},
+    {"nan_shift", [] { make_schedule(50, kNan); }, "shift nan"},
+    {"infinite_shift", [] { make_schedule(50, HUGE_VAL); }, "shift inf"},
+    {"no_sigmas", [] { sigmas({}); }, "0 sigmas"},
+    {"only_the_end", [] { sigmas({0}); }, "1 sigmas"},
+    {"terminal_zero_dropped",
+     [] {
+       sigmas({1, 0.5, 0.1});
+     },
+     "the last sigma is 0.1, expected 0"},
+    {"equal_neighbours",
+     [] {
+       sigmas({1, 0.5, 0.5, 0});
+     },
+     "sigma 2 is 0.5 after 0.5"},
+    {"equal_in_fp32",
+     [] {
+       sigmas({1, 0.5 + 1e-12, 0.5, 0});
+     },
+     "strictly decreasing"},
+    {"increasing",
+     [] {
+       sigmas({0.5, 0.7, 0});
+     },
+     "sigma 1 is 0.7 after 0.5"},
+    {"above_one",
+     [] {
+       sigmas({1.5, 0.5, 0});
+     },
+     "sigma 0 is 1.5"},
+    {"negative",
+     [] {
+       sigmas({1, -0.5});
+     },
+     "sigma 1 is -0.5"},
+    {"nan",
+     [] {
+       sigmas({1, kNan, 0});
+     },
+     "sigma 1 is nan"},
+    {"evaluation_past_the_end", [] { make_schedule(5, 12).euler(4); }, "evaluation 4, expected 0..3"},
+    {"evaluation_before_the_start", [] { make_schedule(5, 12).euler(-1); }, "evaluation -1"}};
+INSTANTIATE_TEST_SUITE_P(host, SchedulerInput, testing::ValuesIn(kRefusals),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 struct GivenSigmas : testing::TestWithParam<const char*> {};
 

@@ -14,6 +14,7 @@ void add_fingerprint(CLI::App& app);
 void add_checkpoint(CLI::App& app);
 void add_replay(CLI::App& app);
 void add_fixtures(CLI::App& app);
+void add_compare(CLI::App& app);
 
 std::string grouped(std::int64_t number);  // 33122992896 -> "33,122,992,896"
 

@@ -14,7 +14,8 @@
 namespace h3::cli {
 
 void add_replay(CLI::App& app) {
-  auto* command = app.add_subcommand("replay", "Replay a transformer block node by node in the strict arithmetic");
+  auto* command =
+      app.add_subcommand("replay", "Replay a transformer block node by node in the strict arithmetic");
   command->footer(R"(Examples:
   h3 replay --block 0 --layout tiny                    17 nodes, error, verdict against the provider, first drift
   h3 replay --layout small --repeat --report r.json    every node twice; the full report as JSON
@@ -29,9 +30,11 @@ Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
   command->add_option("--layout", request->layout, "tiny, small, medium or 768p-124f")->capture_default_str();
   command->add_option("--engine", request->engine, "cpu")->capture_default_str();
   command->add_option("--seed", request->seed, "seed of synthetic weights and inputs")->capture_default_str();
-  command->add_option("--checkpoint", request->checkpoint, "folder with real weights instead of synthetic ones");
+  command->add_option("--checkpoint", request->checkpoint,
+                      "folder with real weights instead of synthetic ones");
   command->add_flag("--repeat", request->repeat, "run every node twice and compare all bytes");
-  command->add_flag("--permute-rows", request->permute_rows, "replay with permuted packed rows; none may change");
+  command->add_flag("--permute-rows", request->permute_rows,
+                    "replay with permuted packed rows; none may change");
   command->add_flag("--no-batch-rows", *no_batch, "leave out rows alone and rows inside another sequence");
   command->add_flag("--no-golden", *no_golden, "leave out the FP64 golden");
   command->add_option("--report", *report_file, "write report.json here");
@@ -41,7 +44,8 @@ Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
     request->batch_rows = !*no_batch;
     const ReplayReport report = [&] {
       Progress bar(fmt::format("replay {}", request->layout), kReplaySteps, Progress::Unit::steps);
-      return replay_block(*request, [&](std::int64_t done, const std::string& what) { bar.step(done, what); });
+      return replay_block(*request,
+                          [&](std::int64_t done, const std::string& what) { bar.step(done, what); });
     }();
     const std::string json = to_json(report).dump(2) + "\n";
     if (!report_file->empty()) write_file(*report_file, json);

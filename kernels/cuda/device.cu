@@ -1,6 +1,6 @@
-#include "kernels/cuda/device.h"
-
 #include <cuda_runtime.h>
+
+#include "kernels/cuda/device.h"
 
 namespace h3::cuda {
 
@@ -17,13 +17,14 @@ std::string why_unavailable() {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
     cudaGetLastError();  // not sticky: the next call starts clean
-    return status == cudaSuccess ? "no CUDA device" : fmt::format("no CUDA device: {}", cudaGetErrorString(status));
+    return status == cudaSuccess ? "no CUDA device"
+                                 : fmt::format("no CUDA device: {}", cudaGetErrorString(status));
   }
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, 0), "reading the device's properties");
   if (properties.major != 9 || properties.minor != 0)
-    return fmt::format("{} has compute capability {}.{}, strict kernels are for 9.0 (Hopper)", properties.name,
-                       properties.major, properties.minor);
+    return fmt::format("{} has compute capability {}.{}, strict kernels are for 9.0 (Hopper)",
+                       properties.name, properties.major, properties.minor);
   return {};
 }
 
@@ -39,14 +40,16 @@ Tensor allocate(DType dtype, const Shape& shape) {
 Tensor upload(const Tensor& host) {
   require(host.device() == Device::cpu, "upload: the tensor lies on the GPU already");
   Tensor device = allocate(host.dtype(), host.shape());
-  check(cudaMemcpy(device.bytes(), host.bytes(), host.size_bytes(), cudaMemcpyHostToDevice), "copying to the device");
+  check(cudaMemcpy(device.bytes(), host.bytes(), host.size_bytes(), cudaMemcpyHostToDevice),
+        "copying to the device");
   return device;
 }
 
 Tensor download(const Tensor& device) {
   require(device.device() == Device::cuda, "download: the tensor lies on the CPU already");
   Tensor host(device.dtype(), device.shape());
-  check(cudaMemcpy(host.bytes(), device.bytes(), device.size_bytes(), cudaMemcpyDeviceToHost), "copying from the device");
+  check(cudaMemcpy(host.bytes(), device.bytes(), device.size_bytes(), cudaMemcpyDeviceToHost),
+        "copying from the device");
   return host;
 }
 

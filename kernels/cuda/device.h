@@ -1,5 +1,5 @@
-// The GPU that strict kernels run on: memory, copies, checks. Strict kernels promise bits for Hopper (sm_90) only and
-// refuse any other device.
+// The GPU that strict kernels run on: memory, copies, checks. Strict kernels promise bits for Hopper (sm_90)
+// only and refuse any other device.
 #pragma once
 
 #include <string>
@@ -9,16 +9,17 @@
 
 namespace h3::cuda {
 
-// Empty when strict kernels can run here; otherwise why not, one line: no driver, no device, another architecture.
+// Empty when strict kernels can run here; otherwise why not, one line: no driver, no device, another
+// architecture.
 std::string why_unavailable();
 
 Tensor allocate(DType dtype, const Shape& shape);  // every byte 0xFF, as a new CPU tensor
 Tensor upload(const Tensor& host);
-Tensor download(const Tensor& device);             // waits for the default stream's work
-void synchronize(Stream stream = nullptr);         // an asynchronous failure becomes an Error here
+Tensor download(const Tensor& device);      // waits for the default stream's work
+void synchronize(Stream stream = nullptr);  // an asynchronous failure becomes an Error here
 
 // Used by kernels/*.cu. A status that is not success becomes an Error naming what was attempted.
 void check(int cuda_status, const char* what);
-void check_launch(const char* kernel);             // cudaGetLastError after a launch
+void check_launch(const char* kernel);  // cudaGetLastError after a launch
 
 }  // namespace h3::cuda

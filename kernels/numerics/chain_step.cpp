@@ -10,6 +10,7 @@ namespace h3::numerics {
 namespace {
 
 constexpr int kFractionBits = 25;
+constexpr int kSmallestAlignment = -133;
 constexpr std::uint32_t kInfinity = 0x7f800000u, kNan = 0x7fffffffu;
 
 // value = (-1)^negative * significand * 2^(exponent - fraction), where `fraction` is known from the context:
@@ -92,7 +93,7 @@ float chain_step(const Bf16* a, const Bf16* b, float c) {
 
   Term products[kChainStep];
   const Term start = term_of(c);
-  int largest = start.significand != 0 ? start.exponent : -1000;
+  int largest = start.significand != 0 ? start.exponent : kSmallestAlignment;
   for (int k = 0; k < kChainStep; ++k) {
     const Term x = term_of(a[k]), y = term_of(b[k]);
     products[k] = {x.negative != y.negative, x.exponent + y.exponent, x.significand * y.significand};

@@ -119,11 +119,12 @@ Angle reduce_large(float x) {
 
 Angle reduce_angle(float x) {
   if (std::fabs(x) >= 105615.0f) return reduce_large(x);
-  const float quarters = std::rint(x * float_of(0x3f22f983));
+  const std::int32_t quadrant = std::int32_t(std::rint(x * float_of(0x3f22f983)));
+  const float quarters = float(quadrant);  // never -0
   float r = std::fma(quarters, float_of(0xbfc90fda), x);
   r = std::fma(quarters, float_of(0xb3a22168), r);
   r = std::fma(quarters, float_of(0xa7c234c5), r);
-  return {r, std::uint32_t(std::int32_t(quarters))};
+  return {r, std::uint32_t(quadrant)};
 }
 
 float sine(Angle angle) {

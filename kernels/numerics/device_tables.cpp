@@ -12,14 +12,8 @@
 #include "model/error.h"
 
 namespace h3::numerics {
-namespace {
-
-constexpr const char* kFile = "device_functions.h5";
-
-// A dataset holds the differences of consecutive entries' bits; its attributes hold the first entry's bits
-// and the SHA-256 of the whole table as little-endian words.
-std::vector<std::uint32_t> captured_table(const std::string& name, std::size_t entries) {
-  const std::string path = fixture_path(kFile).string();
+std::vector<std::uint32_t> captured_table(const std::string& path, const std::string& name,
+                                          std::size_t entries) {
   const Hdf5Reader file(path);
   const std::vector<std::int8_t> steps = file.read_vector<std::int8_t>(name);
   require(steps.size() + 1 == entries, "{}: {} holds {} entries, expected {}", path, name, steps.size() + 1,
@@ -33,11 +27,15 @@ std::vector<std::uint32_t> captured_table(const std::string& name, std::size_t e
   return bits;
 }
 
+namespace {
+
+constexpr const char* kFile = "device_functions.h5";
+
 template <class Base>
 std::vector<std::int8_t> residual(const std::string& name, std::size_t entries, Base base) {
   static std::mutex one_file_at_a_time;  // HDF5 is not thread safe
   const std::lock_guard lock(one_file_at_a_time);
-  const std::vector<std::uint32_t> bits = captured_table(name, entries);
+  const std::vector<std::uint32_t> bits = captured_table(fixture_path(kFile).string(), name, entries);
   std::vector<std::int8_t> distance(entries);
   for (std::size_t i = 0; i < entries; ++i) {
     const std::int32_t ulps = std::int32_t(bits[i] - base(std::uint32_t(i)));

@@ -6,8 +6,16 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace h3::numerics {
+
+// Bits of a captured table, in order. A dataset holds the differences of consecutive entries; its attributes
+// hold the first entry and the SHA-256 of the whole table as little-endian words. Anything else is an
+// h3::Error.
+std::vector<std::uint32_t> captured_table(const std::string& path, const std::string& name,
+                                          std::size_t entries);
 
 // Each is read on its first call, checked against the SHA-256 of the captured table, and kept.
 const std::int8_t* ex2_residual();    // 2^23 entries: ex2 of entry / 2^23

@@ -1,0 +1,88 @@
+// RFC row adaln_row_gather: copies, bit for bit; and the index it gathers by.
+#include "kernels/adaln_row_gather.h"
+
+#include "conformance/rows/row.h"
+#include "golden/adaln_row_gather.h"
+#include "model/synthetic.h"
+
+namespace h3 {
+namespace {
+
+struct AdalnRowGather : testing::TestWithParam<RowCase> {
+  static RowProblem problem() {
+    const RowCase& row = GetParam();
+    const std::int64_t timesteps = 3;
+    if (std::string(row.row) == "adaln_index") {
+      const Tensor steps = index_operand(row.seed, row.rows, timesteps);
+      const Tensor tags = index_operand(row.seed + 1, row.rows, 3);
+      return {{steps, tags},
+              [](const auto& operands, Tensor& y) {
+                kernels::adaln_index(operands[0], operands[1], timesteps, y);
+              },
+              golden::adaln_index(steps, tags, timesteps),
+              DType::i64};
+    }
+    const Tensor table = synthetic_activation(row.seed, "table", {3 * timesteps, 6 * row.cols}, row.dtype);
+    const Tensor index = index_operand(row.seed, row.rows, 3 * timesteps);
+    Tensor part(DType::fp32, {3 * timesteps, row.cols});
+    for (std::int64_t i = 0; i < part.elements(); ++i)
+      part.data<float>()[i] = table.at(i / row.cols * table.cols() + 4 * row.cols + i % row.cols);
+    return {{index},
+            [table](const auto& operands, Tensor& y) {
+              kernels::adaln_row_gather({table, kernels::scale_mlp}, operands[0], y);
+            },
+            golden::adaln_row_gather(part, index),
+            row.dtype};
+  }
+};
+
+TEST_P(AdalnRowGather, matches_golden) { EXPECT_TRUE(matches_golden(problem())); }
+TEST_P(AdalnRowGather, repeats_bitwise) { EXPECT_TRUE(repeats_bitwise(problem())); }
+TEST_P(AdalnRowGather, rows_alone_equal_rows_in_a_batch) {
+  EXPECT_TRUE(rows_alone_equal_rows_in_a_batch(problem()));
+}
+TEST_P(AdalnRowGather, follows_a_row_permutation) { EXPECT_TRUE(follows_a_row_permutation(problem())); }
+TEST_P(AdalnRowGather, stays_inside_its_output) { EXPECT_TRUE(stays_inside_its_output(problem())); }
+TEST_P(AdalnRowGather, bound_has_power) { EXPECT_TRUE(bound_has_power(problem())); }
+
+constexpr RowCase kRows[] = {
+    {"adaln_row_gather", 264, 5376},
+    {"adaln_row_gather", 71, 24, DType::fp16, 11},
+    {"adaln_row_gather", 71, 24, DType::fp32, 11},
+    {"adaln_index", 264, 1, DType::i64},
+};
+INSTANTIATE_TEST_SUITE_P(rows, AdalnRowGather, testing::ValuesIn(kRows), row_name);
+
+// ---- bad input
+
+struct AdalnRowGatherBadInput : testing::TestWithParam<BadInput> {};
+TEST_P(AdalnRowGatherBadInput, is_refused) { EXPECT_TRUE(is_refused(GetParam())); }
+
+const BadInput kBad[] = {
+    {"tag_past_the_modalities",
+     "adaln_index: tags[1] is 3, expected 0..2",
+     [](Tensor& y) {
+       kernels::adaln_index(listed_index({0, 1}), listed_index({2, 3}), 2, y);
+     },
+     DType::i64,
+     {2}},
+    {"timestep_past_the_last",
+     "adaln_index: timestep_indices[0] is 2, expected 0..1",
+     [](Tensor& y) {
+       kernels::adaln_index(listed_index({2, 1}), listed_index({0, 0}), 2, y);
+     },
+     DType::i64,
+     {2}},
+    {"row_past_the_table", "adaln_row_gather: index[1] is 6, expected 0..5",
+     [](Tensor& y) {
+       kernels::adaln_row_gather({filled(DType::bf16, {6, 48}, 1), 0}, listed_index({0, 6}), y);
+     }},
+    {"table_of_another_dtype", "adaln_row_gather: table is fp32, expected bf16",
+     [](Tensor& y) {
+       kernels::adaln_row_gather({filled(DType::fp32, {6, 48}, 1), 0}, listed_index({0, 1}), y);
+     }},
+};
+INSTANTIATE_TEST_SUITE_P(rows, AdalnRowGatherBadInput, testing::ValuesIn(kBad), bad_name);
+
+}  // namespace
+}  // namespace h3

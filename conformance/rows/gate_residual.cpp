@@ -1,0 +1,76 @@
+// RFC row adaln_gate_residual (nodes residual_attn, residual_mlp), and the refiner's residual without a gate.
+#include "kernels/gate_residual.h"
+
+#include "conformance/rows/row.h"
+#include "golden/gate_residual.h"
+#include "model/synthetic.h"
+
+namespace h3 {
+namespace {
+
+struct GateResidual : testing::TestWithParam<RowCase> {
+  // Product and sum are rounded; without a gate only the sum.
+  static RowProblem problem() {
+    const RowCase& row = GetParam();
+    const Tensor x = synthetic_activation(row.seed, "x", {row.rows, row.cols}, DType::bf16, 1, true);
+    const Tensor branch = synthetic_activation(row.seed, "branch", {row.rows, row.cols}, DType::bf16);
+    if (std::string(row.row) == "refiner_residual")
+      return {{x, branch},
+              [](const auto& operands, Tensor& y) { kernels::residual(operands[0], operands[1], y); },
+              golden::residual(x, branch),
+              DType::bf16,
+              after_roundings(1, DType::bf16)};
+    const Tensor table = synthetic_activation(row.seed, "table", {9, 6 * row.cols}, DType::bf16);
+    const Tensor index = index_operand(row.seed, row.rows, 9);
+    return {{x, branch, index},
+            [table](const auto& operands, Tensor& y) {
+              kernels::gate_residual(operands[0], operands[1], {table, kernels::gate_mlp}, operands[2], y);
+            },
+            golden::gate_residual(x, branch, {table.to(DType::fp32), 5}, index),
+            DType::bf16,
+            after_roundings(2, DType::bf16)};
+  }
+};
+
+TEST_P(GateResidual, matches_golden) { EXPECT_TRUE(matches_golden(problem())); }
+TEST_P(GateResidual, repeats_bitwise) { EXPECT_TRUE(repeats_bitwise(problem())); }
+TEST_P(GateResidual, rows_alone_equal_rows_in_a_batch) {
+  EXPECT_TRUE(rows_alone_equal_rows_in_a_batch(problem()));
+}
+TEST_P(GateResidual, follows_a_row_permutation) { EXPECT_TRUE(follows_a_row_permutation(problem())); }
+TEST_P(GateResidual, stays_inside_its_output) { EXPECT_TRUE(stays_inside_its_output(problem())); }
+TEST_P(GateResidual, bound_has_power) { EXPECT_TRUE(bound_has_power(problem())); }
+
+constexpr RowCase kRows[] = {
+    {"adaln_gate_residual", 264, 5376},
+    {"adaln_gate_residual", 71, 24, DType::bf16, 11},
+    {"refiner_residual", 71, 5376},
+};
+INSTANTIATE_TEST_SUITE_P(rows, GateResidual, testing::ValuesIn(kRows), row_name);
+
+// ---- bad input
+
+struct GateResidualBadInput : testing::TestWithParam<BadInput> {};
+TEST_P(GateResidualBadInput, is_refused) { EXPECT_TRUE(is_refused(GetParam())); }
+
+const BadInput kBad[] = {
+    {"index_past_the_table", "gate_residual: index[0] is 3, expected 0..2",
+     [](Tensor& y) {
+       const Tensor x = filled(DType::bf16, {2, 8}, 1);
+       kernels::gate_residual(x, x, {filled(DType::bf16, {3, 48}, 1), 2}, filled(DType::i64, {2}, 3), y);
+     }},
+    {"branch_of_another_shape", "gate_residual: branch is 2x4, expected 2x8",
+     [](Tensor& y) {
+       kernels::gate_residual(filled(DType::bf16, {2, 8}, 1), filled(DType::bf16, {2, 4}, 1),
+                              {filled(DType::bf16, {3, 48}, 1), 2}, filled(DType::i64, {2}, 0), y);
+     }},
+    {"fp32_stream", "residual: x is fp32, expected bf16",
+     [](Tensor& y) {
+       const Tensor x = filled(DType::fp32, {2, 8}, 1);
+       kernels::residual(x, x, y);
+     }},
+};
+INSTANTIATE_TEST_SUITE_P(rows, GateResidualBadInput, testing::ValuesIn(kBad), bad_name);
+
+}  // namespace
+}  // namespace h3

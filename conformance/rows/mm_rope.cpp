@@ -1,0 +1,104 @@
+// RFC row h3_mm_rope_3axis_partial: the rotation, given its tables.
+#include "kernels/mm_rope.h"
+
+#include "conformance/rows/row.h"
+#include "golden/mm_rope.h"
+#include "golden/rotary_tables.h"
+#include "model/synthetic.h"
+
+namespace h3 {
+namespace {
+
+struct MmRope : testing::TestWithParam<RowCase> {
+  // The tables are rounded, each product is, and the sum: three roundings on the way of each of the two terms
+  // and one of the result, on three quarters of the channels. cols is heads * 128.
+  static RowProblem problem() {
+    const RowCase& row = GetParam();
+    const Tensor x = synthetic_activation(row.seed, "q", {row.rows, row.cols / 128, 128}, DType::bf16);
+    const Tensor positions = synthetic_activation(row.seed, "positions", {row.rows, 3}, DType::fp64, 300);
+    const auto tables = golden::rotary_tables(positions, golden::rotary_frequencies());
+    return {
+        {x, tables.cos, tables.sin},
+        [](const auto& operands, Tensor& y) { kernels::mm_rope(operands[0], operands[1], operands[2], y); },
+        golden::mm_rope(x, tables.cos, tables.sin),
+        DType::bf16,
+        after_roundings(3, DType::bf16)};
+  }
+};
+
+TEST_P(MmRope, matches_golden) { EXPECT_TRUE(matches_golden(problem())); }
+TEST_P(MmRope, repeats_bitwise) { EXPECT_TRUE(repeats_bitwise(problem())); }
+TEST_P(MmRope, rows_alone_equal_rows_in_a_batch) { EXPECT_TRUE(rows_alone_equal_rows_in_a_batch(problem())); }
+TEST_P(MmRope, follows_a_row_permutation) { EXPECT_TRUE(follows_a_row_permutation(problem())); }
+TEST_P(MmRope, stays_inside_its_output) { EXPECT_TRUE(stays_inside_its_output(problem())); }
+TEST_P(MmRope, bound_has_power) { EXPECT_TRUE(bound_has_power(problem())); }
+
+constexpr RowCase kRows[] = {
+    {"h3_mm_rope_3axis_partial", 264, 56 * 128},
+    {"h3_mm_rope_3axis_partial", 71, 3 * 128, DType::bf16, 11},
+};
+INSTANTIATE_TEST_SUITE_P(rows, MmRope, testing::ValuesIn(kRows), row_name);
+
+// ---- which channel turns with which
+
+struct PartnerRow {
+  const char* name;
+  std::int64_t channel;  // the only one that is not zero: 1
+  std::int64_t partner;  // where the sine goes; -1: the channel passes through
+  double partner_sign;
+};
+void PrintTo(const PartnerRow& row, std::ostream* out) { *out << row.name; }
+
+struct RopePartner : testing::TestWithParam<PartnerRow> {};
+
+TEST_P(RopePartner, turns_with_its_partner_alone) {
+  const PartnerRow& row = GetParam();
+  Tensor x = filled(DType::bf16, {1, 1, 128}, 0);
+  x.data<Bf16>()[row.channel] = to_bf16(1);
+  Tensor cos(DType::fp32, {1, 96}), sin(DType::fp32, {1, 96}), y(DType::bf16, {1, 1, 128});
+  for (std::int64_t i = 0; i < 96; ++i) {
+    cos.data<float>()[i] = float(i % 48 + 1) / 64;
+    sin.data<float>()[i] = float(i % 48 + 2) / 128;
+  }
+  kernels::mm_rope(x, cos, sin, y);
+  for (std::int64_t i = 0; i < 128; ++i) {
+    double expected = 0;
+    if (i == row.channel) expected = row.partner < 0 ? 1 : double(i % 48 + 1) / 64;
+    if (i == row.partner) expected = row.partner_sign * double(i % 48 + 2) / 128;
+    EXPECT_EQ(y.at(i), expected) << "channel " << i;
+  }
+}
+
+const PartnerRow kPartners[] = {
+    {"first", 0, 48, 1},          {"last_of_the_first_half", 47, 95, 1}, {"second_half", 48, 0, -1},
+    {"last_rotated", 95, 47, -1}, {"first_passed", 96, -1, 0},           {"last_passed", 127, -1, 0},
+};
+INSTANTIATE_TEST_SUITE_P(rows, RopePartner, testing::ValuesIn(kPartners),
+                         [](const auto& info) { return info.param.name; });
+
+// ---- bad input
+
+struct MmRopeBadInput : testing::TestWithParam<BadInput> {};
+TEST_P(MmRopeBadInput, is_refused) { EXPECT_TRUE(is_refused(GetParam())); }
+
+const BadInput kBad[] = {
+    {"tables_wider_than_a_head", "mm_rope: 16 rotated channels in heads of 4",
+     [](Tensor& y) {
+       const Tensor table = filled(DType::fp32, {2, 16}, 1);
+       kernels::mm_rope(filled(DType::bf16, {2, 2, 4}, 1), table, table, y);
+     }},
+    {"tables_of_another_length", "mm_rope: sin is 1x4, expected 2x4",
+     [](Tensor& y) {
+       kernels::mm_rope(filled(DType::bf16, {2, 2, 4}, 1), filled(DType::fp32, {2, 4}, 1),
+                        filled(DType::fp32, {1, 4}, 1), y);
+     }},
+    {"tables_already_rounded", "mm_rope: cos is bf16, expected fp32",
+     [](Tensor& y) {
+       const Tensor table = filled(DType::bf16, {2, 4}, 1);
+       kernels::mm_rope(filled(DType::bf16, {2, 2, 4}, 1), table, table, y);
+     }},
+};
+INSTANTIATE_TEST_SUITE_P(rows, MmRopeBadInput, testing::ValuesIn(kBad), bad_name);
+
+}  // namespace
+}  // namespace h3

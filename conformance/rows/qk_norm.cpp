@@ -1,0 +1,58 @@
+// RFC row h3_qk_rmsnorm_d128: every head of q and k, one weight.
+#include "kernels/qk_norm.h"
+
+#include "conformance/rows/row.h"
+#include "golden/qk_norm.h"
+#include "model/synthetic.h"
+
+namespace h3 {
+namespace {
+
+struct QkNorm : testing::TestWithParam<RowCase> {
+  // One rounding. cols is heads * 128; odd seeds take the flat shape.
+  static RowProblem problem() {
+    const RowCase& row = GetParam();
+    const Shape shape = row.seed % 2 ? Shape{row.rows, row.cols} : Shape{row.rows, row.cols / 128, 128};
+    const Tensor x = synthetic_activation(row.seed, "q", shape, row.dtype, 3);
+    const Tensor weight = around_one(row.seed, "weight", {128}, row.dtype);
+    return {{x},
+            [weight](const auto& operands, Tensor& y) { kernels::qk_norm(operands[0], weight, 1e-5f, y); },
+            golden::qk_norm(x, weight, 1e-5f),
+            row.dtype,
+            after_roundings(1, row.dtype)};
+  }
+};
+
+TEST_P(QkNorm, matches_golden) { EXPECT_TRUE(matches_golden(problem())); }
+TEST_P(QkNorm, repeats_bitwise) { EXPECT_TRUE(repeats_bitwise(problem())); }
+TEST_P(QkNorm, rows_alone_equal_rows_in_a_batch) { EXPECT_TRUE(rows_alone_equal_rows_in_a_batch(problem())); }
+TEST_P(QkNorm, follows_a_row_permutation) { EXPECT_TRUE(follows_a_row_permutation(problem())); }
+TEST_P(QkNorm, stays_inside_its_output) { EXPECT_TRUE(stays_inside_its_output(problem())); }
+TEST_P(QkNorm, bound_has_power) { EXPECT_TRUE(bound_has_power(problem())); }
+
+constexpr RowCase kRows[] = {
+    {"h3_qk_rmsnorm_d128", 264, 56 * 128, DType::bf16, 8},
+    {"h3_qk_rmsnorm_d128", 71, 56 * 128, DType::bf16, 7},
+    {"h3_qk_rmsnorm_d128", 71, 2 * 128, DType::fp16, 12},
+};
+INSTANTIATE_TEST_SUITE_P(rows, QkNorm, testing::ValuesIn(kRows), row_name);
+
+// ---- bad input
+
+struct QkNormBadInput : testing::TestWithParam<BadInput> {};
+TEST_P(QkNormBadInput, is_refused) { EXPECT_TRUE(is_refused(GetParam())); }
+
+const BadInput kBad[] = {
+    {"a_part_of_a_head", "expected whole heads of 6 channels",
+     [](Tensor& y) {
+       kernels::qk_norm(filled(DType::bf16, {2, 8}, 1), filled(DType::bf16, {6}, 1), 1e-5f, y);
+     }},
+    {"weight_of_another_dtype", "qk_norm: weight is fp32, expected bf16",
+     [](Tensor& y) {
+       kernels::qk_norm(filled(DType::bf16, {2, 8}, 1), filled(DType::fp32, {8}, 1), 1e-5f, y);
+     }},
+};
+INSTANTIATE_TEST_SUITE_P(rows, QkNormBadInput, testing::ValuesIn(kBad), bad_name);
+
+}  // namespace
+}  // namespace h3

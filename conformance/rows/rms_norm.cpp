@@ -1,0 +1,107 @@
+// RFC row h3_rmsnorm, plain: bf16, fp16 and fp32.
+#include "kernels/rms_norm.h"
+
+#include "conformance/rows/row.h"
+#include "golden/rms_norm.h"
+#include "model/synthetic.h"
+
+namespace h3 {
+namespace {
+
+struct RmsNorm : testing::TestWithParam<RowCase> {
+  // R of an FP32 value that errs by the approximate root (2^-22.9), two products and half the error of the
+  // sum: about 2^-22 in all, which shows in fp32 only.
+  static RowProblem problem() {
+    const RowCase& row = GetParam();
+    const Tensor x = synthetic_activation(row.seed, "x", {row.rows, row.cols}, row.dtype, 1, true);
+    const Tensor weight = around_one(row.seed, "weight", {row.cols}, row.dtype);
+    return {{x},
+            [weight](const auto& operands, Tensor& y) { kernels::rms_norm(operands[0], weight, kEps, y); },
+            golden::rms_norm(x, weight, kEps),
+            row.dtype,
+            row.dtype == DType::fp32 ? Bound{.relative_l2 = 0x1p-22} : after_roundings(1, row.dtype)};
+  }
+  static constexpr float kEps = 1e-5f;
+};
+
+TEST_P(RmsNorm, matches_golden) { EXPECT_TRUE(matches_golden(problem())); }
+TEST_P(RmsNorm, repeats_bitwise) { EXPECT_TRUE(repeats_bitwise(problem())); }
+TEST_P(RmsNorm, rows_alone_equal_rows_in_a_batch) {
+  EXPECT_TRUE(rows_alone_equal_rows_in_a_batch(problem()));
+}
+TEST_P(RmsNorm, follows_a_row_permutation) { EXPECT_TRUE(follows_a_row_permutation(problem())); }
+TEST_P(RmsNorm, stays_inside_its_output) { EXPECT_TRUE(stays_inside_its_output(problem())); }
+TEST_P(RmsNorm, bound_has_power) { EXPECT_TRUE(bound_has_power(problem())); }
+
+constexpr RowCase kRows[] = {
+    {"h3_rmsnorm", 264, 5376},
+    {"h3_rmsnorm", 264, 5376, DType::fp16},
+    {"h3_rmsnorm", 264, 5376, DType::fp32},
+    {"h3_rmsnorm", 71, 128},                  // one vector in each of the first 32 partials
+    {"h3_rmsnorm", 33, 24, DType::bf16, 11},  // less than a vector per lane of the first warp
+    {"h3_rmsnorm", 5, 516, DType::fp32, 11},  // one vector more than there are partials
+};
+INSTANTIATE_TEST_SUITE_P(rows, RmsNorm, testing::ValuesIn(kRows), row_name);
+
+// ---- what it does at the edges
+
+struct EdgeRow {
+  const char* name;
+  double value;  // of every element of x
+  double y;      // for a weight of 1
+};
+void PrintTo(const EdgeRow& row, std::ostream* out) { *out << row.name; }
+
+struct RmsNormEdge : testing::TestWithParam<EdgeRow> {};
+
+TEST_P(RmsNormEdge, gives_the_known_value) {
+  const EdgeRow& row = GetParam();
+  Tensor y(DType::bf16, {1, 128});
+  kernels::rms_norm(filled(DType::bf16, {1, 128}, row.value), filled(DType::bf16, {128}, 1), 1e-5f, y);
+  EXPECT_TRUE(bitwise_equal(filled(DType::bf16, {1, 128}, row.y), y));
+}
+
+const EdgeRow kEdges[] = {
+    {"zeros", 0, 0},                   // eps keeps the root finite
+    {"ones", 1, 1},                    // 1 / sqrt(1 + 1e-5) rounds to 1
+    {"negative", -4096, -1},           //
+    {"tiny", 0x1p-40, 0x1.3cp-32},     // x / sqrt(eps)
+    {"squares_overflow", 0x1p100, 0},  // the mean is infinite, its root's reciprocal 0
+};
+INSTANTIATE_TEST_SUITE_P(rows, RmsNormEdge, testing::ValuesIn(kEdges),
+                         [](const auto& info) { return info.param.name; });
+
+// ---- bad input
+
+struct RmsNormBadInput : testing::TestWithParam<BadInput> {};
+TEST_P(RmsNormBadInput, is_refused) { EXPECT_TRUE(is_refused(GetParam())); }
+
+const BadInput kBad[] = {
+    {"width_not_a_multiple_of_four",
+     "multiple of 4",
+     [](Tensor& y) {
+       kernels::rms_norm(filled(DType::bf16, {2, 6}, 1), filled(DType::bf16, {6}, 1), 1e-5f, y);
+     },
+     DType::bf16,
+     {2, 6}},
+    {"weight_of_another_dtype", "rms_norm: weight is fp32, expected bf16",
+     [](Tensor& y) {
+       kernels::rms_norm(filled(DType::bf16, {2, 8}, 1), filled(DType::fp32, {8}, 1), 1e-5f, y);
+     }},
+    {"weight_of_another_width", "rms_norm: weight is 4, expected 8",
+     [](Tensor& y) {
+       kernels::rms_norm(filled(DType::bf16, {2, 8}, 1), filled(DType::bf16, {4}, 1), 1e-5f, y);
+     }},
+    {"fp64", "rms_norm: x is fp64, expected bf16 or fp16 or fp32",
+     [](Tensor& y) {
+       kernels::rms_norm(filled(DType::fp64, {2, 8}, 1), filled(DType::fp64, {8}, 1), 1e-5f, y);
+     }},
+    {"negative_eps", "rms_norm: eps is -1",
+     [](Tensor& y) {
+       kernels::rms_norm(filled(DType::bf16, {2, 8}, 1), filled(DType::bf16, {8}, 1), -1, y);
+     }},
+};
+INSTANTIATE_TEST_SUITE_P(rows, RmsNormBadInput, testing::ValuesIn(kBad), bad_name);
+
+}  // namespace
+}  // namespace h3
