@@ -7,6 +7,7 @@
 // Errors: temb not fp32, weights not bf16, shapes that do not fit.
 #pragma once
 
+#include "kernels/cuda/stream.h"
 #include "model/tensor.h"
 
 namespace h3::kernels {
@@ -17,5 +18,14 @@ void modulation_input(const Tensor& temb, Tensor& z);
 
 // temb (U,TE) fp32, weight (3*6H,TE) bf16, bias (3*6H) bf16 -> table (3U,6H) bf16.
 void adaln_projection(const Tensor& temb, const Tensor& weight, const Tensor& bias, Tensor& table);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit. z (U,TE) bf16 is workspace.
+void modulation_input(const Tensor& temb, Tensor& z, Stream stream);
+void adaln_projection(const Tensor& temb, const Tensor& weight, const Tensor& bias, Tensor& z, Tensor& table,
+                      Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

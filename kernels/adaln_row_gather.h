@@ -5,6 +5,8 @@
 // shape.
 #pragma once
 
+#include "kernels/cuda/row_index.h"
+#include "kernels/cuda/stream.h"
 #include "kernels/table_part.h"
 
 namespace h3::kernels {
@@ -14,5 +16,12 @@ void adaln_index(const Tensor& timestep_indices, const Tensor& tags, std::int64_
 
 // Part of a table (R, parts * C) of any float type, index (S) i64 in [0, R) -> y (S, C) of the same type.
 void adaln_row_gather(const TablePart& part, const Tensor& index, Tensor& y);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit.
+void adaln_row_gather(const TablePart& part, const h3::cuda::RowIndex& index, Tensor& y, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

@@ -8,6 +8,8 @@
 // Errors: as those rows.
 #pragma once
 
+#include "kernels/cuda/row_index.h"
+#include "kernels/cuda/stream.h"
 #include "model/tensor.h"
 
 namespace h3::kernels {
@@ -18,5 +20,15 @@ void final_adaln_table(const Tensor& temb, const Tensor& weight, const Tensor& b
 // x (S,C) bf16, norm_weight (C) bf16, table (U,2C) bf16, timestep_indices (S) i64 -> y (S,C) bf16.
 void final_adaln_out(const Tensor& x, const Tensor& norm_weight, float eps, const Tensor& table,
                      const Tensor& timestep_indices, Tensor& y);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit. z (U,TE) bf16 is workspace.
+void final_adaln_table(const Tensor& temb, const Tensor& weight, const Tensor& bias, Tensor& z, Tensor& table,
+                       Stream stream);
+void final_adaln_out(const Tensor& x, const Tensor& norm_weight, float eps, const Tensor& table,
+                     const h3::cuda::RowIndex& timestep_indices, Tensor& y, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

@@ -7,6 +7,8 @@
 // Errors: wrong dtype, shapes that do not fit, an index outside the table.
 #pragma once
 
+#include "kernels/cuda/row_index.h"
+#include "kernels/cuda/stream.h"
 #include "kernels/table_part.h"
 
 namespace h3::kernels {
@@ -16,5 +18,14 @@ void gate_residual(const Tensor& x, const Tensor& branch, const TablePart& gate,
                    Tensor& y);
 
 void residual(const Tensor& x, const Tensor& branch, Tensor& y);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit.
+void gate_residual(const Tensor& x, const Tensor& branch, const TablePart& gate, const h3::cuda::RowIndex& index,
+                   Tensor& y, Stream stream);
+void residual(const Tensor& x, const Tensor& branch, Tensor& y, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

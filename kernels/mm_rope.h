@@ -9,11 +9,19 @@
 // Errors: wrong dtype or shape, more rotated channels than a head has.
 #pragma once
 
+#include "kernels/cuda/stream.h"
 #include "model/tensor.h"
 
 namespace h3::kernels {
 
 // x (S, heads, d) bf16, cos and sin (S, 2 * half) fp32 -> y (S, heads, d) bf16.
 void mm_rope(const Tensor& x, const Tensor& cos, const Tensor& sin, Tensor& y);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit.
+void mm_rope(const Tensor& x, const Tensor& cos, const Tensor& sin, Tensor& y, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

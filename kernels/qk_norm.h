@@ -7,11 +7,19 @@
 // Errors: as rms_norm; a width that is not a whole number of heads.
 #pragma once
 
+#include "kernels/cuda/stream.h"
 #include "model/tensor.h"
 
 namespace h3::kernels {
 
 // x (S, heads, d) or (S, heads * d) bf16, fp16 or fp32; weight (d) and y (shape of x) of the same dtype.
 void qk_norm(const Tensor& x, const Tensor& weight, float eps, Tensor& y);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit.
+void qk_norm(const Tensor& x, const Tensor& weight, float eps, Tensor& y, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

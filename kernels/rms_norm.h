@@ -11,6 +11,8 @@
 // Errors: mixed dtypes, N not a multiple of 4, shapes that do not fit, an index outside the table.
 #pragma once
 
+#include "kernels/cuda/row_index.h"
+#include "kernels/cuda/stream.h"
 #include "kernels/table_part.h"
 
 namespace h3::kernels {
@@ -21,5 +23,14 @@ void rms_norm(const Tensor& x, const Tensor& weight, float eps, Tensor& y);
 // x (S, N); shift and scale parts of N columns of tables (R, parts * N); index (S) i64 in [0, R).
 void modulated_rms_norm(const Tensor& x, const Tensor& weight, float eps, const TablePart& shift,
                         const TablePart& scale, const Tensor& index, Tensor& y);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; tensors on the GPU, refused before the launch when they do not fit.
+void rms_norm(const Tensor& x, const Tensor& weight, float eps, Tensor& y, Stream stream);
+void modulated_rms_norm(const Tensor& x, const Tensor& weight, float eps, const TablePart& shift,
+                        const TablePart& scale, const h3::cuda::RowIndex& index, Tensor& y, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

@@ -10,6 +10,7 @@
 
 #include <vector>
 
+#include "kernels/cuda/stream.h"
 #include "model/tensor.h"
 
 namespace h3::kernels {
@@ -19,5 +20,12 @@ std::vector<float> rotary_frequencies(std::int64_t freq_dim, double theta);
 
 // positions (S,3) fp64: t, h, w -> cos, sin (S,6f) fp32.
 void rotary_tables(const Tensor& positions, double theta, Tensor& cos, Tensor& sin);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit. Positions stay on the CPU; waits for the stream.
+void rotary_tables(const Tensor& positions, double theta, Tensor& cos, Tensor& sin, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

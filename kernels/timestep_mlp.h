@@ -10,6 +10,7 @@
 // Errors: anything but fp32 (BF16 timestep embeddings are a known mistake), shapes that do not fit.
 #pragma once
 
+#include "kernels/cuda/stream.h"
 #include "model/tensor.h"
 
 namespace h3::kernels {
@@ -20,5 +21,13 @@ void timestep_mlp(const Tensor& e, const Tensor& w1, const Tensor& b1, const Ten
 
 // One of its linears: x (U,K), weight (N,K), bias (N) -> y (U,N), all fp32.
 void timestep_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit. inner (U,hidden) fp32 is workspace.
+void timestep_mlp(const Tensor& e, const Tensor& w1, const Tensor& b1, const Tensor& w2, const Tensor& b2,
+                  Tensor& inner, Tensor& temb, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

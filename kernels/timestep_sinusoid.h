@@ -9,11 +9,19 @@
 // Errors: t outside [0, 1] or NaN (a t scaled by 1000 ends here), wrong dtype or shape.
 #pragma once
 
+#include "kernels/cuda/stream.h"
 #include "model/tensor.h"
 
 namespace h3::kernels {
 
 // t (U) fp32, bf16 or fp16 -> e (U, F) fp32, F even (256 in the released model; 128 above is F/2).
 void timestep_sinusoid(const Tensor& t, Tensor& e);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit. t stays on the CPU.
+void timestep_sinusoid(const Tensor& t, Tensor& e, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

@@ -53,6 +53,13 @@ Tensor download(const Tensor& device) {
   return host;
 }
 
+void require_tensor(const char* row, const char* argument, const Tensor& tensor, DType dtype, const Shape& shape) {
+  require(tensor.device() == Device::cuda, "{}: {} lies on the CPU, expected the GPU", row, argument);
+  require(tensor.dtype() == dtype, "{}: {} is {}, expected {}", row, argument, name_of(tensor.dtype()), name_of(dtype));
+  require(tensor.shape() == shape, "{}: {} is {}, expected {}", row, argument, to_string(tensor.shape()), to_string(shape));
+  require(tensor.elements() > 0, "{}: {} is empty ({})", row, argument, to_string(shape));
+}
+
 void synchronize(Stream stream) { check(cudaStreamSynchronize(stream), "waiting for the device"); }
 
 }  // namespace h3::cuda

@@ -22,4 +22,7 @@ void synchronize(Stream stream = nullptr);  // an asynchronous failure becomes a
 void check(int cuda_status, const char* what);
 void check_launch(const char* kernel);  // cudaGetLastError after a launch
 
+// What every strict kernel checks before a launch, one line naming row and argument.
+void require_tensor(const char* row, const char* argument, const Tensor& tensor, DType dtype, const Shape& shape);
+
 }  // namespace h3::cuda

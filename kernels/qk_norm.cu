@@ -1,0 +1,16 @@
+#include "kernels/qk_norm.h"
+#include "kernels/rms_norm.h"
+
+namespace h3::kernels::cuda {
+
+void qk_norm(const Tensor& x, const Tensor& weight, float eps, Tensor& y, Stream stream) {
+  const std::int64_t width = weight.elements();
+  require(width > 0 && x.cols() % width == 0 && x.shape() == y.shape(),
+          "qk_norm: x is {}, y is {}, expected one shape with whole heads of {} channels", to_string(x.shape()),
+          to_string(y.shape()), width);
+  const Shape heads = {x.elements() / width, width};
+  Tensor normed = y.reshaped(heads);
+  rms_norm(x.reshaped(heads), weight, eps, normed, stream);
+}
+
+}  // namespace h3::kernels::cuda
