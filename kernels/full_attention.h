@@ -18,11 +18,26 @@
 // Errors: one line for a wrong dtype, a shape that does not fit, or an empty operand.
 #pragma once
 
+#include "kernels/cuda/stream.h"
 #include "model/tensor.h"
 
 namespace h3::kernels {
 
 // q (R,heads,128), k and v (S,heads,128) bf16 -> o (R,heads*128) bf16.
 void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o);
+
+// On a Hopper GPU: the same bytes. One FP32 accumulator for every element of the output, in the matrix
+// instruction's own registers from the first tile to the last; it is rescaled between tiles, never while a
+// product is in flight; the keys are never split among blocks and nothing is atomic. The four parts of a row
+// sum are the four threads of a quad, as the instruction lays the scores out. R(p) stays in registers; the
+// output is rounded once and written once.
+//
+// Operands lie on the GPU, heads of 128 only, any other extent below 2^31 - 128. The call returns before the
+// work is done.
+namespace cuda {
+
+void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o, Stream stream = nullptr);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

@@ -69,6 +69,16 @@ __device__ inline void copy_box(const CUtensorMap* map, int column, int row, std
       : "memory");
 }
 
+// The same for a box of four extents at (x, y, z, w), innermost first.
+__device__ inline void copy_box(const CUtensorMap* map, int x, int y, int z, int w, std::uint32_t to,
+                                std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+      : "memory");
+}
+
 // ---- launches: wait until the one before has finished and its writes are seen; let the next one be set up
 
 __device__ inline void wait_for_predecessor() { asm volatile("griddepcontrol.wait;" ::: "memory"); }

@@ -113,6 +113,7 @@ H3_MULTIPLY_STEP(16, 8, 9, 10)
 H3_MULTIPLY_STEP(32, 16, 17, 18)
 H3_MULTIPLY_STEP(64, 32, 33, 34)
 H3_MULTIPLY_STEP(88, 44, 45, 46)
+H3_MULTIPLY_STEP(128, 64, 65, 66)
 H3_MULTIPLY_STEP(136, 68, 69, 70)
 H3_MULTIPLY_STEP(152, 76, 77, 78)
 H3_MULTIPLY_STEP(160, 80, 81, 82)
@@ -122,5 +123,28 @@ H3_MULTIPLY_STEP(232, 116, 117, 118)
 H3_MULTIPLY_STEP(256, 128, 129, 130)
 
 #undef H3_MULTIPLY_STEP
+
+// Tiles of 64 columns side by side, `apart` bytes from one to the next, for a B whose depth runs over the
+// rows. Adding kDeepStepBytes / 16 moves on by one step of depth.
+inline constexpr int kDeepStepBytes = 16 * kTileRowBytes;
+__device__ inline std::uint64_t deep_descriptor(std::uint32_t address, int apart) {
+  return std::uint64_t((address & 0x3ffff) >> 4) | std::uint64_t(apart >> 4) << 16 |
+         std::uint64_t(1024 >> 4) << 32 | std::uint64_t(1) << 62;
+}
+
+// One step of the chain with A in registers: sums += A B for 64 rows of A and 128 columns of B. Words 0 to 3
+// of thread t are the pairs of A at rows g, g + 8, g, g + 8 (g = 16 (t / 32) + t % 32 / 4) and depths d, d, d
+// + 8, d + 8 (d = 2 (t % 4)): rounded sums of multiply_step<16> in their order.
+__device__ inline void multiply_step_of_registers(float* sums, const std::uint32_t* a, std::uint64_t b) {
+  asm volatile(
+      "{\n.reg .pred keep;\nsetp.ne.b32 keep, 1, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" H3_NAMES_128
+      "}, {%64, %65, %66, %67}, %68, keep, 1, 1, 1;\n}"
+      : H3_SUMS_128
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+// What reads the sums stays behind the wait before it.
+__device__ inline void settle(float (&sums)[64]) { asm volatile("" : H3_SUMS_128::"memory"); }
 
 }  // namespace h3::cuda::hopper
