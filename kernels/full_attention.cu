@@ -385,10 +385,10 @@ void require_heads(const char* what, const Tensor& tensor) {
   require(tensor.shape().size() == 3 && tensor.elements() > 0 && tensor.cols() == kHeadDim,
           "full_attention: {}: shape {}, expected rows x heads x {}", what, to_string(tensor.shape()),
           kHeadDim);
-  constexpr std::int64_t kLimit = std::int64_t(1) << 31;  // coordinates of the copy engine
-  require(tensor.shape()[0] < kLimit - kTile && tensor.shape()[1] < kLimit,
-          "full_attention: {}: shape {}, expected less than 2^31 rows and heads", what,
-          to_string(tensor.shape()));
+  constexpr std::int64_t kLimit = (std::int64_t(1) << 31) - kTile;  // coordinates of the copy engine
+  require(tensor.shape()[0] < kLimit && tensor.shape()[1] < kLimit,
+          "full_attention: {}: shape {}, expected less than 2^31 - {} rows and heads", what,
+          to_string(tensor.shape()), kTile);
 }
 
 }  // namespace
