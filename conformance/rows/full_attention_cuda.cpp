@@ -94,7 +94,7 @@ constexpr AttentionRow kRows[] = {
     {130, 300, 150},                                  // more work than multiprocessors, the last rows few
     {64, 128, 1},    {63, 127, 1},
 };
-INSTANTIATE_TEST_SUITE_P(rows, FullAttentionCuda, testing::ValuesIn(kRows),
+INSTANTIATE_TEST_SUITE_P(rows_cuda, FullAttentionCuda, testing::ValuesIn(kRows),
                          [](const auto& info) { return name_of(info.param); });
 
 // ---- the provider's answers: all heads at once, held against those recorded
@@ -135,7 +135,7 @@ TEST_P(FullAttentionCudaProvider, gives_the_same_bytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(rows, FullAttentionCudaProvider,
+INSTANTIATE_TEST_SUITE_P(rows_cuda, FullAttentionCudaProvider,
                          testing::Values("keys_128", "keys_264", "keys_400", "keys_925", "queries_8_of_400",
                                          "logits_in_thousands"),
                          [](const auto& info) { return std::string(info.param); });
@@ -187,7 +187,7 @@ constexpr AttentionCudaClaim kClaims[] = {
     {"a_nan_spoils_its_row_and_no_other", a_nan_spoils_its_row_and_no_other},
     {"another_order_of_the_keys_is_seen", another_order_of_the_keys_is_seen},
 };
-INSTANTIATE_TEST_SUITE_P(rows, AttentionCuda, testing::ValuesIn(kClaims),
+INSTANTIATE_TEST_SUITE_P(rows_cuda, AttentionCuda, testing::ValuesIn(kClaims),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // ---- bad input: refused on the host, so no GPU is needed, and no byte of these tensors is touched
@@ -270,7 +270,7 @@ const BadInput kBadInputs[] = {
      },
      "full_attention: q: shape 2147483648x1x128, expected less than 2^31 - 128 rows and heads"},
 };
-INSTANTIATE_TEST_SUITE_P(rows, AttentionCudaErrors, testing::ValuesIn(kBadInputs),
+INSTANTIATE_TEST_SUITE_P(rows_cuda, AttentionCudaErrors, testing::ValuesIn(kBadInputs),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
