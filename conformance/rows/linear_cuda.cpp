@@ -116,7 +116,7 @@ constexpr ProductRow kProducts[] = {
     {"adaln_projection_3mod", 3, 168, 576, true},
     {"final_adaln_out", 66, 320, 104, true},
 };
-INSTANTIATE_TEST_SUITE_P(rows, LinearCuda, testing::ValuesIn(kProducts),
+INSTANTIATE_TEST_SUITE_P(rows_cuda, LinearCuda, testing::ValuesIn(kProducts),
                          [](const auto& info) { return name_of(info.param); });
 
 // ---- q, k and v in one launch
@@ -141,7 +141,7 @@ constexpr ProductRow kTogether[] = {
     {"h3_qkv_gemm", 264, 528, 1032},
     {"h3_qkv_gemm", 1, 168, 56},
 };
-INSTANTIATE_TEST_SUITE_P(rows, LinearCudaTogether, testing::ValuesIn(kTogether),
+INSTANTIATE_TEST_SUITE_P(rows_cuda, LinearCudaTogether, testing::ValuesIn(kTogether),
                          [](const auto& info) { return name_of(info.param); });
 
 // ---- bad input: refused on the host, so no GPU is needed, and no byte of these tensors is touched
@@ -241,7 +241,7 @@ const BadCall kBadCalls[] = {
      },
      "linear: 4 weights for 4 results, expected as many, at most 3"},
 };
-INSTANTIATE_TEST_SUITE_P(rows, LinearCudaErrors, testing::ValuesIn(kBadCalls),
+INSTANTIATE_TEST_SUITE_P(rows_cuda, LinearCudaErrors, testing::ValuesIn(kBadCalls),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // ---- the provider's answers: the whole product at its real size, held against the rows and columns recorded
@@ -302,7 +302,7 @@ std::vector<std::string> provider_cases() {
   names.push_back("context_forward_104");
   return names;
 }
-INSTANTIATE_TEST_SUITE_P(rows, LinearCudaProvider, testing::ValuesIn(provider_cases()),
+INSTANTIATE_TEST_SUITE_P(rows_cuda, LinearCudaProvider, testing::ValuesIn(provider_cases()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
