@@ -207,7 +207,7 @@ int verify(const Options& options) {
       differences.push_back(fmt::format("receipt.json: {} is {}, the ledger says {}", key,
                                         receipt.contains(key) ? receipt[key].dump() : "absent",
                                         value.dump()));
-  if (required.sha256 != expected["required_sha256"])
+  if (required.sha256 != expected["required_sha256"].get<std::string>())
     differences.push_back("required.txt is not the list of this run");
   if (read_file(folder.junit()) != junit) differences.push_back("junit.xml is not what the ledger says");
   if (!options.required.empty() && read_required(options.required).sha256 != required.sha256)

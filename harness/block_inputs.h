@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "harness/execution.h"
 #include "model/checkpoint.h"
 #include "model/layout.h"
 #include "model/tensor.h"
@@ -24,7 +25,8 @@ struct BlockInputs {
 Tensor stand_in_hidden_states(const PackedLayout& layout, const Config& config, std::uint64_t seed,
                               int block);
 
-BlockInputs block_inputs(const PackedLayout& layout, const Weights& weights, const Config& config,
-                         std::uint64_t seed, int block, bool with_golden);
+// golden null: without the golden's values.
+BlockInputs block_inputs(const PackedLayout& layout, const Weights& weights, std::uint64_t seed, int block,
+                         const Execution& candidate, const Execution* golden);
 
 }  // namespace h3

@@ -16,4 +16,19 @@ const char* name_of(Binding binding) {
   return "?";
 }
 
+std::unique_ptr<Execution> engine_named(const std::string& name) {
+  if (name == "cpu") return cpu_execution();
+  if (name == "cuda") return cuda_execution();
+  fail("engine '{}': expected cpu or cuda", name);
+}
+
+#ifndef H3_HAVE_CUDA
+namespace {
+[[noreturn]] void no_toolkit() { fail("engine 'cuda': this build has no CUDA toolkit"); }
+}  // namespace
+
+std::unique_ptr<Execution> cuda_execution() { no_toolkit(); }
+std::string cuda_device_name() { no_toolkit(); }
+#endif
+
 }  // namespace h3

@@ -15,6 +15,14 @@ namespace h3 {
 enum class Binding { row, interim, reference, native };
 const char* name_of(Binding binding);
 
+// What a block needs besides its packed rows, FP32.
+struct Boundaries {
+  Tensor sinusoid;  // (U, freq_dim)
+  Tensor temb;      // (U, time_embed_dim)
+  Tensor cos, sin;  // (S, rotary_dim)
+};
+
+// Tensors that are passed in and returned lie on the CPU.
 class Execution {
  public:
   virtual ~Execution() = default;
@@ -24,10 +32,21 @@ class Execution {
   // fallback.
   virtual Tensor run(const Node& node, std::span<const Tensor> inputs,
                      std::span<const Tensor> parameters) const = 0;
+  // timesteps (U) and positions (S,3) of a layout; time_embedder: weight and bias of its two linears.
+  virtual Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
+                                std::span<const Tensor> time_embedder) const = 0;
 };
 
 // The strict rows' CPU twins: BF16 between nodes, the bytes that a Hopper GPU computes.
 std::unique_ptr<Execution> cpu_execution();
+
+// The strict rows on this machine's Hopper GPU. Without one, or built without a CUDA toolkit: an Error that
+// says why.
+std::unique_ptr<Execution> cuda_execution();
+std::string cuda_device_name();  // "NVIDIA H200"; an Error likewise
+
+// "cpu" or "cuda".
+std::unique_ptr<Execution> engine_named(const std::string& name);
 
 // FP32 between nodes, FP64 accumulation. `ordered` sums in one fixed order (byte for byte on any machine);
 // otherwise the large products go through a BLAS.

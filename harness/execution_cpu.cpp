@@ -6,7 +6,10 @@
 #include "kernels/mm_rope.h"
 #include "kernels/qk_norm.h"
 #include "kernels/rms_norm.h"
+#include "kernels/rotary_tables.h"
 #include "kernels/swiglu.h"
+#include "kernels/timestep_mlp.h"
+#include "kernels/timestep_sinusoid.h"
 
 namespace h3 {
 namespace {
@@ -62,6 +65,19 @@ class CpuExecution : public Execution {
       fail("engine cpu: node '{}' has no row", n);
     }
     return y;
+  }
+
+  Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
+                        std::span<const Tensor> time_embedder) const override {
+    const std::int64_t steps = timesteps.elements(), rows = positions.rows(), angles = config_.rotary_dim();
+    Boundaries made{Tensor(DType::fp32, {steps, config_.freq_dim}),
+                    Tensor(DType::fp32, {steps, config_.time_embed_dim}), Tensor(DType::fp32, {rows, angles}),
+                    Tensor(DType::fp32, {rows, angles})};
+    kernels::timestep_sinusoid(timesteps, made.sinusoid);
+    kernels::timestep_mlp(made.sinusoid, time_embedder[0], time_embedder[1], time_embedder[2],
+                          time_embedder[3], made.temb);
+    kernels::rotary_tables(positions, config_.rope_theta, made.cos, made.sin);
+    return made;
   }
 
  private:

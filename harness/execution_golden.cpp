@@ -5,7 +5,10 @@
 #include "golden/mm_rope.h"
 #include "golden/qk_norm.h"
 #include "golden/rms_norm.h"
+#include "golden/rotary_tables.h"
 #include "golden/swiglu.h"
+#include "golden/timestep_mlp.h"
+#include "golden/timestep_sinusoid.h"
 #include "harness/execution.h"
 
 namespace h3 {
@@ -56,6 +59,17 @@ class GoldenExecution : public Execution {
     if (parameters.size() == 1 && in.size() == 1)
       return golden::linear(in[0], parameters[0], nullptr, summation_);
     fail("golden: node '{}' has no implementation", n);
+  }
+
+  Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
+                        Tensors time_embedder) const override {
+    const Tensor sinusoid = golden::timestep_sinusoid(timesteps, config_.freq_dim);
+    const auto tables = golden::rotary_tables(
+        positions, golden::rotary_frequencies(config_.rope_freq_dim, config_.rope_theta));
+    return {sinusoid,
+            golden::timestep_mlp(sinusoid, time_embedder[0], time_embedder[1], time_embedder[2],
+                                 time_embedder[3]),
+            tables.cos, tables.sin};
   }
 
  private:

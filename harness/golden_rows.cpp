@@ -43,7 +43,8 @@ Values golden_of(const std::string& layout_name, std::vector<std::int64_t>& rows
   const auto execution = golden_execution(true);
   const std::set<std::string> whole = needed_whole(graph);
 
-  Values full = block_inputs(layout, *weights, config, kDefaultSeed, 0, true).golden, sampled;
+  Values full = block_inputs(layout, *weights, kDefaultSeed, 0, *cpu_execution(), execution.get()).golden,
+         sampled;
   rows = sampled_rows(full.at("adaln_indices"));
   for (const auto& node : graph.nodes) {
     std::vector<Tensor> parameters, inputs;

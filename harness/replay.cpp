@@ -136,11 +136,6 @@ std::int64_t rows_changed_by_permutation(const Execution& engine, const Graph& g
   return changed;
 }
 
-std::unique_ptr<Execution> engine_named(const std::string& name) {
-  require(name == "cpu", "engine '{}': expected cpu", name);
-  return cpu_execution();
-}
-
 }  // namespace
 
 std::optional<Drift> ReplayReport::first_drift() const {
@@ -194,13 +189,14 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
   report.graph = graph.name;
   report.layout_sha256 = layout.sha256();
   report.weights = weights->identity();
-  report.chain_isa = name_of(numerics::chosen_chain_isa());
+  report.chain_isa = request.engine == "cuda" ? cuda_device_name() : name_of(numerics::chosen_chain_isa());
   report.rows = layout.rows();
   report.timesteps = layout.timesteps;
 
   if (progress) progress(0, "inputs");
+  const auto golden = request.golden ? golden_execution(false) : nullptr;
   const BlockInputs inputs =
-      block_inputs(layout, *weights, config, request.seed, request.block, request.golden);
+      block_inputs(layout, *weights, request.seed, request.block, *engine, golden.get());
 
   std::optional<ProviderRecord> record;
   if (request.block == 0) record = ProviderRecord::load(fixture_path("block0.h5"), request.layout);
@@ -220,7 +216,6 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
     report.boundaries.push_back(boundary);
   }
 
-  const auto golden = request.golden ? golden_execution(false) : nullptr;
   Values values = inputs.candidate, truth = inputs.golden;
   std::map<std::string, bool> has_provider_bytes;
   for (const auto& name : graph.inputs) has_provider_bytes[name] = record.has_value();

@@ -8,11 +8,19 @@
 // Errors: parameters that are not fp32 (a checkpoint cast to BF16 as a whole), shapes that do not fit.
 #pragma once
 
+#include "kernels/cuda/stream.h"
 #include "model/tensor.h"
 
 namespace h3::kernels {
 
 // x (S,K) fp32, or bf16 widened exactly; weight (N,K), bias (N) fp32 -> y (S,N) fp32.
 void fp32_projection(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit.
+void fp32_projection(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

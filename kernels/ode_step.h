@@ -13,6 +13,9 @@
 // Errors: t outside [0, 1], sigma not above 0, sigma' outside [0, sigma], wrong dtype or shape.
 #pragma once
 
+#include <vector>
+
+#include "kernels/cuda/stream.h"
 #include "model/tensor.h"
 
 namespace h3::kernels {
@@ -21,5 +24,21 @@ namespace h3::kernels {
 // element for all rows or one per row of x.
 void ode_step(const Tensor& x, const Tensor& velocity, const Tensor& timestep, const Tensor& sigma,
               const Tensor& sigma_next, Tensor& next);
+
+// What a step takes from the schedule, checked: one entry for all rows, or one per row.
+struct StepFactors {
+  float s, r, rest;  // rest = 1 - r
+};
+std::vector<StepFactors> step_factors(const Tensor& timestep, const Tensor& sigma, const Tensor& sigma_next,
+                                      std::int64_t rows);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit.
+// timestep, sigma and sigma_next stay on the CPU; with one of them per row the call waits for the stream.
+void ode_step(const Tensor& x, const Tensor& velocity, const Tensor& timestep, const Tensor& sigma,
+              const Tensor& sigma_next, Tensor& next, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

@@ -6,11 +6,9 @@
 
 namespace h3::kernels {
 
-void pack_rows(const std::vector<ModalityRows>& modalities, Tensor& packed) {
+void require_every_row_once(const std::vector<ModalityRows>& modalities, std::int64_t length,
+                            std::int64_t cols) {
   constexpr const char* kRow = "packing";
-  require_dtype(kRow, "packed", packed, {DType::bf16});
-  require_rank(kRow, "packed", packed, 2);
-  const std::int64_t length = packed.shape()[0], cols = packed.cols();
   std::vector<bool> covered(static_cast<std::size_t>(length));
   std::int64_t total = 0;
   for (const auto& [rows, indices] : modalities) {
@@ -23,7 +21,14 @@ void pack_rows(const std::vector<ModalityRows>& modalities, Tensor& packed) {
     }
   }
   require(total == length, "{}: {} of {} packed rows are given, expected all", kRow, total, length);
+}
 
+void pack_rows(const std::vector<ModalityRows>& modalities, Tensor& packed) {
+  constexpr const char* kRow = "packing";
+  require_dtype(kRow, "packed", packed, {DType::bf16});
+  require_rank(kRow, "packed", packed, 2);
+  const std::int64_t cols = packed.cols();
+  require_every_row_once(modalities, packed.shape()[0], cols);
   std::vector<float> row(static_cast<std::size_t>(cols));
   for (const auto& [rows, indices] : modalities) {
     for (std::int64_t i = 0; i < rows.rows(); ++i) {

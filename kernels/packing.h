@@ -9,6 +9,8 @@
 
 #include <vector>
 
+#include "kernels/cuda/row_index.h"
+#include "kernels/cuda/stream.h"
 #include "model/tensor.h"
 
 namespace h3::kernels {
@@ -21,7 +23,21 @@ struct ModalityRows {
 // -> packed (S, C) bf16.
 void pack_rows(const std::vector<ModalityRows>& modalities, Tensor& packed);
 
+// What pack_rows asks of its modalities, as an error: dtypes, shapes, and every one of `length` rows covered
+// once.
+void require_every_row_once(const std::vector<ModalityRows>& modalities, std::int64_t length,
+                            std::int64_t cols);
+
 // packed (S, C) of any float type, indices (n) i64 -> rows (n, C) of the same type.
 void select_rows(const Tensor& packed, const Tensor& indices, Tensor& rows);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit. The
+// indices of pack_rows stay on the CPU, and it waits for the stream.
+void pack_rows(const std::vector<ModalityRows>& modalities, Tensor& packed, Stream stream);
+void select_rows(const Tensor& packed, const h3::cuda::RowIndex& indices, Tensor& rows, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

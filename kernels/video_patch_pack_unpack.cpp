@@ -3,9 +3,8 @@
 #include "kernels/checks.h"
 
 namespace h3::kernels {
-namespace {
 
-void check_shapes(const char* row, const Tensor& latents, const Patch& patch, const Tensor& rows) {
+void require_patches(const char* row, const Tensor& latents, const Patch& patch, const Tensor& rows) {
   require_dtype(row, "latents", latents, {DType::fp32});
   require_rank(row, "latents", latents, 5);
   const Shape& z = latents.shape();
@@ -17,6 +16,8 @@ void check_shapes(const char* row, const Tensor& latents, const Patch& patch, co
       row, "rows", rows, DType::fp32,
       {z[0], z[2] / patch.t * (z[3] / patch.h) * (z[4] / patch.w), z[1] * patch.t * patch.h * patch.w});
 }
+
+namespace {
 
 // Calls move(row element, latent element), row elements ascending from 0.
 template <class Move>
@@ -38,7 +39,7 @@ void for_each_pair(const Shape& z, const Patch& patch, const Move& move) {
 }  // namespace
 
 void video_patch_pack(const Tensor& latents, const Patch& patch, Tensor& rows) {
-  check_shapes("video_patch_pack", latents, patch, rows);
+  require_patches("video_patch_pack", latents, patch, rows);
   const float* in = latents.data<float>();
   float* out = rows.data<float>();
   for_each_pair(latents.shape(), patch,
@@ -46,7 +47,7 @@ void video_patch_pack(const Tensor& latents, const Patch& patch, Tensor& rows) {
 }
 
 void video_patch_unpack(const Tensor& rows, const Patch& patch, Tensor& latents) {
-  check_shapes("video_patch_unpack", latents, patch, rows);
+  require_patches("video_patch_unpack", latents, patch, rows);
   const float* in = rows.data<float>();
   float* out = latents.data<float>();
   for_each_pair(latents.shape(), patch,

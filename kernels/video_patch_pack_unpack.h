@@ -8,6 +8,7 @@
 // Errors: not fp32, extents that the patch does not divide, shapes that do not fit.
 #pragma once
 
+#include "kernels/cuda/stream.h"
 #include "model/tensor.h"
 
 namespace h3::kernels {
@@ -18,5 +19,16 @@ struct Patch {
 
 void video_patch_pack(const Tensor& latents, const Patch& patch, Tensor& rows);
 void video_patch_unpack(const Tensor& rows, const Patch& patch, Tensor& latents);
+
+// The errors of both, wherever the tensors lie.
+void require_patches(const char* row, const Tensor& latents, const Patch& patch, const Tensor& rows);
+
+namespace cuda {
+
+// The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit.
+void video_patch_pack(const Tensor& latents, const Patch& patch, Tensor& rows, Stream stream);
+void video_patch_unpack(const Tensor& rows, const Patch& patch, Tensor& latents, Stream stream);
+
+}  // namespace cuda
 
 }  // namespace h3::kernels

@@ -5,6 +5,9 @@
 #include <span>
 
 #include "harness/replay.h"
+#ifdef H3_HAVE_CUDA
+#include "kernels/cuda/device.h"
+#endif
 
 namespace h3 {
 namespace {
@@ -20,6 +23,18 @@ const ReplayReport& replayed(const std::string& layout, const std::string& engin
   request.repeat = request.permute_rows = layout == "tiny";
   return reports.emplace(layout + engine, replay_block(request)).first->second;
 }
+
+// Why this machine cannot run the engine; empty when it can.
+std::string why_not(const std::string& engine) {
+#ifdef H3_HAVE_CUDA
+  if (engine == "cuda") return cuda::why_unavailable();
+#endif
+  return engine == "cpu" ? "" : "no such engine in this build";
+}
+
+#define H3_NEEDS_ENGINE(engine)                              \
+  if (const std::string why = why_not(engine); !why.empty()) \
+  GTEST_SKIP() << "no_device: no Hopper GPU: " << why
 
 struct LayoutRow {
   const char* layout;
@@ -38,6 +53,7 @@ void PrintTo(const NodeRow& row, std::ostream* out) {
 class BlockNode : public testing::TestWithParam<NodeRow> {
  protected:
   void SetUp() override {
+    H3_NEEDS_ENGINE(GetParam().run.engine);
     const ReplayReport& report = replayed(GetParam().run.layout, GetParam().run.engine);
     for (const auto& node : report.nodes)
       if (node.node == GetParam().node) result_ = &node;
@@ -76,6 +92,7 @@ TEST_P(RepeatedNode, repeats_bitwise) {
 
 class Block : public testing::TestWithParam<LayoutRow> {
  protected:
+  void SetUp() override { H3_NEEDS_ENGINE(GetParam().engine); }
   const ReplayReport& report() { return replayed(GetParam().layout, GetParam().engine); }
 };
 
@@ -115,11 +132,20 @@ std::vector<NodeRow> nodes_of(std::span<const LayoutRow> runs) {
 }
 
 const auto kRowName = [](const auto& info) { return testing::PrintToString(info.param); };
-INSTANTIATE_TEST_SUITE_P(block0, BlockNode, testing::ValuesIn(nodes_of(kLayouts)), kRowName);
-INSTANTIATE_TEST_SUITE_P(block0, RepeatedNode, testing::ValuesIn(nodes_of(std::span(kLayouts).first(1))),
-                         kRowName);
-INSTANTIATE_TEST_SUITE_P(block0, Block, testing::ValuesIn(kLayouts), kRowName);
-INSTANTIATE_TEST_SUITE_P(block0, PermutedBlock, testing::Values(kLayouts[0]), kRowName);
+
+#define H3_BLOCK_CLAIMS(gate, layouts)                                                                   \
+  INSTANTIATE_TEST_SUITE_P(gate, BlockNode, testing::ValuesIn(nodes_of(layouts)), kRowName);             \
+  INSTANTIATE_TEST_SUITE_P(gate, RepeatedNode, testing::ValuesIn(nodes_of(std::span(layouts).first(1))), \
+                           kRowName);                                                                    \
+  INSTANTIATE_TEST_SUITE_P(gate, Block, testing::ValuesIn(layouts), kRowName);                           \
+  INSTANTIATE_TEST_SUITE_P(gate, PermutedBlock, testing::Values(layouts[0]), kRowName)
+
+H3_BLOCK_CLAIMS(block0, kLayouts);
+
+#ifdef H3_HAVE_CUDA
+constexpr LayoutRow kCudaLayouts[] = {{"tiny", "cuda"}, {"small", "cuda"}, {"medium", "cuda"}};
+H3_BLOCK_CLAIMS(block0_cuda, kCudaLayouts);
+#endif
 
 }  // namespace
 }  // namespace h3

@@ -1,7 +1,7 @@
 // RFC row adaln_projection_3mod, and the same projection of final_adaln_out.
 #include "kernels/adaln_projection.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/adaln_projection.h"
 #include "golden/final_adaln_out.h"
 #include "kernels/final_adaln_out.h"
@@ -27,7 +27,12 @@ struct AdalnProjection : testing::TestWithParam<RowCase> {
           [=](const auto& operands, Tensor& y) { kernels::final_adaln_table(operands[0], weight, bias, y); },
           golden::final_adaln_table(temb, weight, bias),
           DType::bf16,
-          bound};
+          bound,
+          H3_ON_CUDA([=](const auto& operands, Tensor& y) {
+            Tensor z = cuda::allocate(DType::bf16, operands[0].shape());
+            kernels::cuda::final_adaln_table(cuda::upload(operands[0]), cuda::upload(weight),
+                                             cuda::upload(bias), z, y, nullptr);
+          })};
     return {{temb},
             [=](const auto& operands, Tensor& y) {
               Tensor table = y.reshaped({3 * y.rows(), y.cols() / 3});
@@ -35,7 +40,13 @@ struct AdalnProjection : testing::TestWithParam<RowCase> {
             },
             golden::adaln_projection(temb, weight, bias).reshaped({row.rows, row.cols}),
             DType::bf16,
-            bound};
+            bound,
+            H3_ON_CUDA([=](const auto& operands, Tensor& y) {
+              Tensor table = y.reshaped({3 * y.rows(), y.cols() / 3});
+              Tensor z = cuda::allocate(DType::bf16, operands[0].shape());
+              kernels::cuda::adaln_projection(cuda::upload(operands[0]), cuda::upload(weight),
+                                              cuda::upload(bias), z, table, nullptr);
+            })};
   }
 };
 
@@ -55,6 +66,7 @@ constexpr RowCase kRows[] = {
     {"final_adaln_table", 3, 2 * 64},
 };
 INSTANTIATE_TEST_SUITE_P(rows, AdalnProjection, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(AdalnProjection, kRows);
 
 // ---- bad input
 

@@ -1,7 +1,7 @@
 // RFC row adaln_row_gather: copies, bit for bit; and the index it gathers by.
 #include "kernels/adaln_row_gather.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/adaln_row_gather.h"
 #include "model/synthetic.h"
 
@@ -32,7 +32,12 @@ struct AdalnRowGather : testing::TestWithParam<RowCase> {
               kernels::adaln_row_gather({table, kernels::scale_mlp}, operands[0], y);
             },
             golden::adaln_row_gather(part, index),
-            row.dtype};
+            row.dtype,
+            {},
+            H3_ON_CUDA([table](const auto& operands, Tensor& y) {
+              kernels::cuda::adaln_row_gather({cuda::upload(table), kernels::scale_mlp}, {operands[0], 9}, y,
+                                              nullptr);
+            })};
   }
 };
 
@@ -46,12 +51,13 @@ TEST_P(AdalnRowGather, stays_inside_its_output) { EXPECT_TRUE(stays_inside_its_o
 TEST_P(AdalnRowGather, bound_has_power) { EXPECT_TRUE(bound_has_power(problem())); }
 
 constexpr RowCase kRows[] = {
+    {"adaln_index", 264, 1, DType::i64},  // on the CPU only: launches take the finished index
     {"adaln_row_gather", 264, 5376},
     {"adaln_row_gather", 71, 24, DType::fp16, 11},
     {"adaln_row_gather", 71, 24, DType::fp32, 11},
-    {"adaln_index", 264, 1, DType::i64},
 };
 INSTANTIATE_TEST_SUITE_P(rows, AdalnRowGather, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(AdalnRowGather, std::span(kRows).subspan(1));
 
 // ---- bad input
 

@@ -1,7 +1,7 @@
 // RFC rows video_input_projection_fp32, audio_input_projection_fp32 and the two output heads.
 #include "kernels/fp32_projection.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/fp32_projection.h"
 #include "model/synthetic.h"
 
@@ -22,7 +22,11 @@ struct Fp32Projection : testing::TestWithParam<RowCase> {
             [=](const auto& operands, Tensor& y) { kernels::fp32_projection(operands[0], weight, bias, y); },
             golden::fp32_projection(x.to(DType::fp32), weight, bias),
             DType::fp32,
-            Bound{.relative_l2 = std::sqrt(double(row.cols)) * 0x1p-24}};
+            Bound{.relative_l2 = std::sqrt(double(row.cols)) * 0x1p-24},
+            H3_ON_CUDA([=](const auto& operands, Tensor& y) {
+              kernels::cuda::fp32_projection(cuda::upload(operands[0]), cuda::upload(weight),
+                                             cuda::upload(bias), y, nullptr);
+            })};
   }
 };
 
@@ -42,6 +46,7 @@ constexpr RowCase kRows[] = {
     {"video_input_projection_fp32", 5, 7, DType::fp32, 11},
 };
 INSTANTIATE_TEST_SUITE_P(rows, Fp32Projection, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(Fp32Projection, kRows);
 
 // ---- bad input
 

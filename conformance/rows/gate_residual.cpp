@@ -1,7 +1,7 @@
 // RFC row adaln_gate_residual (nodes residual_attn, residual_mlp), and the refiner's residual without a gate.
 #include "kernels/gate_residual.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/gate_residual.h"
 #include "model/synthetic.h"
 
@@ -19,7 +19,10 @@ struct GateResidual : testing::TestWithParam<RowCase> {
               [](const auto& operands, Tensor& y) { kernels::residual(operands[0], operands[1], y); },
               golden::residual(x, branch),
               DType::bf16,
-              after_roundings(1, DType::bf16)};
+              after_roundings(1, DType::bf16),
+              H3_ON_CUDA([](const auto& operands, Tensor& y) {
+                kernels::cuda::residual(cuda::upload(operands[0]), cuda::upload(operands[1]), y, nullptr);
+              })};
     const Tensor table = synthetic_activation(row.seed, "table", {9, 6 * row.cols}, DType::bf16);
     const Tensor index = index_operand(row.seed, row.rows, 9);
     return {{x, branch, index},
@@ -28,7 +31,12 @@ struct GateResidual : testing::TestWithParam<RowCase> {
             },
             golden::gate_residual(x, branch, {table.to(DType::fp32), 5}, index),
             DType::bf16,
-            after_roundings(2, DType::bf16)};
+            after_roundings(2, DType::bf16),
+            H3_ON_CUDA([table](const auto& operands, Tensor& y) {
+              kernels::cuda::gate_residual(cuda::upload(operands[0]), cuda::upload(operands[1]),
+                                           {cuda::upload(table), kernels::gate_mlp}, {operands[2], 9}, y,
+                                           nullptr);
+            })};
   }
 };
 
@@ -47,6 +55,7 @@ constexpr RowCase kRows[] = {
     {"refiner_residual", 71, 5376},
 };
 INSTANTIATE_TEST_SUITE_P(rows, GateResidual, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(GateResidual, kRows);
 
 // ---- bad input
 

@@ -144,7 +144,7 @@ constexpr ProductRow kTogether[] = {
 INSTANTIATE_TEST_SUITE_P(rows_cuda, LinearCudaTogether, testing::ValuesIn(kTogether),
                          [](const auto& info) { return name_of(info.param); });
 
-// ---- bad input: refused on the host, so no GPU is needed, and no byte of these tensors is touched
+// ---- bad input: refused on the host, no byte of these tensors is touched
 
 Tensor fake(DType dtype, const Shape& shape, Device device = Device::cuda) {
   static std::byte nothing;
@@ -163,7 +163,11 @@ void forward(const Tensor& x, const Tensor& weight, const Tensor* bias, Tensor y
   kernels::cuda::linear(x, weight, bias, y);
 }
 
-struct LinearCudaErrors : testing::TestWithParam<BadCall> {};
+struct LinearCudaErrors : testing::TestWithParam<BadCall> {
+  void SetUp() override {
+    if (const std::string reason = reason_to_skip(); !reason.empty()) GTEST_SKIP() << reason;
+  }
+};
 
 TEST_P(LinearCudaErrors, are_one_line) {
   try {

@@ -1,7 +1,7 @@
 // RFC row h3_mm_rope_3axis_partial: the rotation, given its tables.
 #include "kernels/mm_rope.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/mm_rope.h"
 #include "golden/rotary_tables.h"
 #include "model/synthetic.h"
@@ -22,7 +22,11 @@ struct MmRope : testing::TestWithParam<RowCase> {
         [](const auto& operands, Tensor& y) { kernels::mm_rope(operands[0], operands[1], operands[2], y); },
         golden::mm_rope(x, tables.cos, tables.sin),
         DType::bf16,
-        after_roundings(3, DType::bf16)};
+        after_roundings(3, DType::bf16),
+        H3_ON_CUDA([](const auto& operands, Tensor& y) {
+          kernels::cuda::mm_rope(cuda::upload(operands[0]), cuda::upload(operands[1]),
+                                 cuda::upload(operands[2]), y, nullptr);
+        })};
   }
 };
 
@@ -38,6 +42,7 @@ constexpr RowCase kRows[] = {
     {"h3_mm_rope_3axis_partial", 71, 3 * 128, DType::bf16, 11},
 };
 INSTANTIATE_TEST_SUITE_P(rows, MmRope, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(MmRope, kRows);
 
 // ---- which channel turns with which
 

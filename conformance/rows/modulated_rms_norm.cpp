@@ -1,5 +1,5 @@
 // RFC row h3_rmsnorm with modulation (nodes norm1, norm2), and final_adaln_out given its table.
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/final_adaln_out.h"
 #include "golden/rms_norm.h"
 #include "kernels/final_adaln_out.h"
@@ -28,7 +28,11 @@ struct ModulatedRmsNorm : testing::TestWithParam<RowCase> {
               },
               golden::final_adaln_out(x, weight, kEps, wide, index),
               row.dtype,
-              bound};
+              bound,
+              H3_ON_CUDA([=](const auto& operands, Tensor& y) {
+                kernels::cuda::final_adaln_out(cuda::upload(operands[0]), cuda::upload(weight), kEps,
+                                               cuda::upload(table), {operands[1], table_rows}, y, nullptr);
+              })};
     return {{x, index},
             [=](const auto& operands, Tensor& y) {
               kernels::modulated_rms_norm(operands[0], weight, kEps, {table, kernels::shift_mlp},
@@ -36,7 +40,13 @@ struct ModulatedRmsNorm : testing::TestWithParam<RowCase> {
             },
             golden::modulated_rms_norm(x, weight, kEps, {wide, 3}, {wide, 4}, index),
             row.dtype,
-            row.dtype == DType::fp32 ? Bound{.relative_l2 = 0x1p-22} : bound};
+            row.dtype == DType::fp32 ? Bound{.relative_l2 = 0x1p-22} : bound,
+            H3_ON_CUDA([=](const auto& operands, Tensor& y) {
+              const Tensor strict = cuda::upload(table);
+              kernels::cuda::modulated_rms_norm(cuda::upload(operands[0]), cuda::upload(weight), kEps,
+                                                {strict, kernels::shift_mlp}, {strict, kernels::scale_mlp},
+                                                {operands[1], table_rows}, y, nullptr);
+            })};
   }
   static constexpr float kEps = 1e-5f;
 };
@@ -59,6 +69,7 @@ constexpr RowCase kRows[] = {
     {"final_adaln_out", 10, 24, DType::bf16, 11},
 };
 INSTANTIATE_TEST_SUITE_P(rows, ModulatedRmsNorm, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(ModulatedRmsNorm, kRows);
 
 // ---- rounding points, one element at a time
 

@@ -1,7 +1,7 @@
 // RFC row h3_ode_step: one Euler step of fp32, bf16 and fp16 rows, each with its own sigma.
 #include "kernels/ode_step.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/ode_step.h"
 #include "model/synthetic.h"
 
@@ -31,7 +31,11 @@ struct OdeStep : testing::TestWithParam<RowCase> {
             },
             golden,
             row.dtype,
-            after_roundings(row.dtype == DType::fp32 ? 8 : 1, row.dtype)};
+            after_roundings(row.dtype == DType::fp32 ? 8 : 1, row.dtype),
+            H3_ON_CUDA([](const auto& operands, Tensor& y) {
+              kernels::cuda::ode_step(cuda::upload(operands[0]), cuda::upload(operands[1]), operands[2],
+                                      operands[3], operands[4], y, nullptr);
+            })};
   }
 };
 
@@ -50,6 +54,7 @@ constexpr RowCase kRows[] = {
     {"h3_ode_step", 71, 24, DType::fp32, 11},
 };
 INSTANTIATE_TEST_SUITE_P(rows, OdeStep, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(OdeStep, kRows);
 
 // ---- the provider's own schedule: N = 5, shift 12, x = 2, v = 0.5 throughout
 

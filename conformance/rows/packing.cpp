@@ -1,7 +1,7 @@
 // Boundary packing: rows of the modalities to their places, and back out.
 #include "kernels/packing.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/packing.h"
 #include "model/synthetic.h"
 
@@ -60,6 +60,42 @@ constexpr PackingRow kRows[] = {
 };
 INSTANTIATE_TEST_SUITE_P(rows, Packing, testing::ValuesIn(kRows),
                          [](const auto& info) { return info.param.name; });
+
+#ifdef H3_HAVE_CUDA
+
+struct PackingOnCuda : Packing {
+  void SetUp() override {
+    H3_NEEDS_HOPPER();
+    Packing::SetUp();
+  }
+  Tensor packed_by_the_twin() const {
+    Tensor packed(DType::bf16, {length, GetParam().cols});
+    kernels::pack_rows(modalities, packed);
+    return packed;
+  }
+};
+
+TEST_P(PackingOnCuda, equals_the_twin) {
+  std::vector<kernels::ModalityRows> strict;
+  for (const auto& [rows, indices] : modalities) strict.push_back({cuda::upload(rows), indices});
+  Tensor packed = cuda::allocate(DType::bf16, {length, GetParam().cols});
+  kernels::cuda::pack_rows(strict, packed, nullptr);
+  EXPECT_TRUE(bitwise_equal(packed_by_the_twin(), cuda::download(packed)));
+}
+
+TEST_P(PackingOnCuda, selection_brings_the_rows_back) {
+  const Tensor packed = cuda::upload(packed_by_the_twin());
+  for (const auto& [rows, indices] : modalities) {
+    Tensor back = cuda::allocate(DType::bf16, rows.shape());
+    kernels::cuda::select_rows(packed, {indices, length}, back, nullptr);
+    EXPECT_TRUE(bitwise_equal(rows.to(DType::bf16), cuda::download(back)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(rows_cuda, PackingOnCuda, testing::ValuesIn(kRows),
+                         [](const auto& info) { return info.param.name; });
+
+#endif
 
 struct PackingBadInput : testing::TestWithParam<BadInput> {};
 TEST_P(PackingBadInput, is_refused) { EXPECT_TRUE(is_refused(GetParam())); }

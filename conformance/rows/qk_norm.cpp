@@ -1,7 +1,7 @@
 // RFC row h3_qk_rmsnorm_d128: every head of q and k, one weight.
 #include "kernels/qk_norm.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/qk_norm.h"
 #include "model/synthetic.h"
 
@@ -19,7 +19,10 @@ struct QkNorm : testing::TestWithParam<RowCase> {
             [weight](const auto& operands, Tensor& y) { kernels::qk_norm(operands[0], weight, 1e-5f, y); },
             golden::qk_norm(x, weight, 1e-5f),
             row.dtype,
-            after_roundings(1, row.dtype)};
+            after_roundings(1, row.dtype),
+            H3_ON_CUDA([weight](const auto& operands, Tensor& y) {
+              kernels::cuda::qk_norm(cuda::upload(operands[0]), cuda::upload(weight), 1e-5f, y, nullptr);
+            })};
   }
 };
 
@@ -36,6 +39,7 @@ constexpr RowCase kRows[] = {
     {"h3_qk_rmsnorm_d128", 71, 2 * 128, DType::fp16, 12},
 };
 INSTANTIATE_TEST_SUITE_P(rows, QkNorm, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(QkNorm, kRows);
 
 // ---- bad input
 

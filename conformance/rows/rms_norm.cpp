@@ -1,7 +1,7 @@
 // RFC row h3_rmsnorm, plain: bf16, fp16 and fp32.
 #include "kernels/rms_norm.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/rms_norm.h"
 #include "model/synthetic.h"
 
@@ -19,7 +19,10 @@ struct RmsNorm : testing::TestWithParam<RowCase> {
             [weight](const auto& operands, Tensor& y) { kernels::rms_norm(operands[0], weight, kEps, y); },
             golden::rms_norm(x, weight, kEps),
             row.dtype,
-            row.dtype == DType::fp32 ? Bound{.relative_l2 = 0x1p-22} : after_roundings(1, row.dtype)};
+            row.dtype == DType::fp32 ? Bound{.relative_l2 = 0x1p-22} : after_roundings(1, row.dtype),
+            H3_ON_CUDA([weight](const auto& operands, Tensor& y) {
+              kernels::cuda::rms_norm(cuda::upload(operands[0]), cuda::upload(weight), kEps, y, nullptr);
+            })};
   }
   static constexpr float kEps = 1e-5f;
 };
@@ -42,6 +45,7 @@ constexpr RowCase kRows[] = {
     {"h3_rmsnorm", 5, 516, DType::fp32, 11},  // one vector more than there are partials
 };
 INSTANTIATE_TEST_SUITE_P(rows, RmsNorm, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(RmsNorm, kRows);
 
 // ---- what it does at the edges
 

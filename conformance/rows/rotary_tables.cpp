@@ -1,7 +1,7 @@
 // The tables of RFC row h3_mm_rope_3axis_partial.
 #include "kernels/rotary_tables.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/rotary_tables.h"
 #include "model/synthetic.h"
 
@@ -23,7 +23,12 @@ struct RotaryTables : testing::TestWithParam<RowCase> {
             },
             is_cosine ? tables.cos : tables.sin,
             DType::fp32,
-            Bound{.max_abs = 0x1p-23}};
+            Bound{.max_abs = 0x1p-23},
+            H3_ON_CUDA([is_cosine](const auto& operands, Tensor& y) {
+              Tensor other = cuda::allocate(DType::fp32, y.shape());
+              kernels::cuda::rotary_tables(operands[0], 10000, is_cosine ? y : other, is_cosine ? other : y,
+                                           nullptr);
+            })};
   }
 };
 
@@ -43,6 +48,7 @@ constexpr RowCase kRows[] = {
     {"rotary_sin", 71, 12, DType::fp32, 11},
 };
 INSTANTIATE_TEST_SUITE_P(rows, RotaryTables, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(RotaryTables, kRows);
 
 // ---- bad input
 

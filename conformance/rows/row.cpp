@@ -40,6 +40,8 @@ const char* name_of(Engine engine) {
   switch (engine) {
     case Engine::cpu:
       return "cpu";
+    case Engine::cuda:
+      return "cuda";
   }
   return "?";
 }

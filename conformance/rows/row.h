@@ -25,7 +25,7 @@
 
 namespace h3 {
 
-enum class Engine : std::uint8_t { cpu };
+enum class Engine : std::uint8_t { cpu, cuda };
 
 struct RowCase {
   const char* row;          // RFC row, or what of it
@@ -43,6 +43,8 @@ struct RowProblem {
   Tensor golden;                 // all rows
   DType dtype = DType::bf16;     // of the output
   std::optional<Bound> bound{};  // none: the golden's values, bit for bit
+  // The strict kernel: operands on the CPU, y on the GPU. See conformance/rows/on_cuda.h.
+  std::function<void(const std::vector<Tensor>& operands, Tensor& y)> run_on_cuda{};
 };
 
 testing::AssertionResult matches_golden(const RowProblem& problem);

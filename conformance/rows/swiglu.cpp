@@ -1,7 +1,7 @@
 // RFC row h3_swiglu: value first, gate second.
 #include "kernels/swiglu.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/swiglu.h"
 #include "model/synthetic.h"
 
@@ -17,7 +17,10 @@ struct Swiglu : testing::TestWithParam<RowCase> {
             [](const auto& operands, Tensor& h) { kernels::swiglu(operands[0], h); },
             golden::swiglu(x),
             DType::bf16,
-            after_roundings(2, DType::bf16)};
+            after_roundings(2, DType::bf16),
+            H3_ON_CUDA([](const auto& operands, Tensor& h) {
+              kernels::cuda::swiglu(cuda::upload(operands[0]), h, nullptr);
+            })};
   }
 };
 
@@ -33,6 +36,7 @@ constexpr RowCase kRows[] = {
     {"h3_swiglu", 71, 24, DType::bf16, 11},
 };
 INSTANTIATE_TEST_SUITE_P(rows, Swiglu, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(Swiglu, kRows);
 
 // ---- which half is the gate, and what silu does at the ends
 

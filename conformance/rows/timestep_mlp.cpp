@@ -1,7 +1,7 @@
 // RFC row timestep_mlp_fp32.
 #include "kernels/timestep_mlp.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/timestep_mlp.h"
 #include "model/synthetic.h"
 
@@ -24,7 +24,12 @@ struct TimestepMlp : testing::TestWithParam<RowCase> {
             [=](const auto& operands, Tensor& y) { kernels::timestep_mlp(operands[0], w1, b1, w2, b2, y); },
             golden::timestep_mlp(e, w1, b1, w2, b2),
             DType::fp32,
-            Bound{.relative_l2 = std::sqrt(32 + double(row.cols) / 256) * 0x1p-24}};
+            Bound{.relative_l2 = std::sqrt(32 + double(row.cols) / 256) * 0x1p-24},
+            H3_ON_CUDA([=](const auto& operands, Tensor& y) {
+              Tensor inner = cuda::allocate(DType::fp32, {operands[0].shape()[0], b1.elements()});
+              kernels::cuda::timestep_mlp(cuda::upload(operands[0]), cuda::upload(w1), cuda::upload(b1),
+                                          cuda::upload(w2), cuda::upload(b2), inner, y, nullptr);
+            })};
   }
 };
 
@@ -43,6 +48,7 @@ constexpr RowCase kRows[] = {
     {"timestep_mlp_fp32", 40, 24, DType::fp32, 11},  // depths that fill neither a tile nor the 16 partials
 };
 INSTANTIATE_TEST_SUITE_P(rows, TimestepMlp, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(TimestepMlp, kRows);
 
 // ---- bad input
 

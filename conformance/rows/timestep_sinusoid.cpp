@@ -1,7 +1,7 @@
 // RFC row timestep_sinusoid_h3: t in bf16, fp16 and fp32.
 #include "kernels/timestep_sinusoid.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/timestep_sinusoid.h"
 #include "model/synthetic.h"
 
@@ -20,7 +20,10 @@ struct TimestepSinusoid : testing::TestWithParam<RowCase> {
             [](const auto& operands, Tensor& e) { kernels::timestep_sinusoid(operands[0], e); },
             golden::timestep_sinusoid(t.to(DType::fp32), row.cols),
             DType::fp32,
-            Bound{.max_abs = 0x1.8p-22}};
+            Bound{.max_abs = 0x1.8p-22},
+            H3_ON_CUDA([](const auto& operands, Tensor& e) {
+              kernels::cuda::timestep_sinusoid(operands[0], e, nullptr);
+            })};
   }
 };
 
@@ -40,6 +43,7 @@ constexpr RowCase kRows[] = {
     {"timestep_sinusoid_h3", 7, 8, DType::fp32},
 };
 INSTANTIATE_TEST_SUITE_P(rows, TimestepSinusoid, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(TimestepSinusoid, kRows);
 
 // ---- values printed by the provider
 

@@ -1,7 +1,7 @@
 // RFC row video_patch_pack_unpack: a permutation, and its inverse.
 #include "kernels/video_patch_pack_unpack.h"
 
-#include "conformance/rows/row.h"
+#include "conformance/rows/on_cuda.h"
 #include "golden/video_patch_pack_unpack.h"
 #include "model/synthetic.h"
 
@@ -19,11 +19,19 @@ struct VideoPatch : testing::TestWithParam<RowCase> {
       return {{latents},
               [](const auto& operands, Tensor& y) { kernels::video_patch_pack(operands[0], {}, y); },
               rows,
-              DType::fp32};
+              DType::fp32,
+              {},
+              H3_ON_CUDA([](const auto& operands, Tensor& y) {
+                kernels::cuda::video_patch_pack(cuda::upload(operands[0]), {}, y, nullptr);
+              })};
     return {{rows},
             [](const auto& operands, Tensor& y) { kernels::video_patch_unpack(operands[0], {}, y); },
             latents,
-            DType::fp32};
+            DType::fp32,
+            {},
+            H3_ON_CUDA([](const auto& operands, Tensor& y) {
+              kernels::cuda::video_patch_unpack(cuda::upload(operands[0]), {}, y, nullptr);
+            })};
   }
 };
 
@@ -43,6 +51,7 @@ constexpr RowCase kRows[] = {
     {"video_patch_unpack", 5, 4, DType::fp32, 11},
 };
 INSTANTIATE_TEST_SUITE_P(rows, VideoPatch, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(VideoPatch, kRows);
 
 // ---- bad input
 

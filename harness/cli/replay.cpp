@@ -19,6 +19,7 @@ void add_replay(CLI::App& app) {
   command->footer(R"(Examples:
   h3 replay --block 0 --layout tiny                    17 nodes, error, verdict against the provider, first drift
   h3 replay --layout small --repeat --report r.json    every node twice; the full report as JSON
+  h3 replay --layout medium --engine cuda              the same on this machine's Hopper GPU
   h3 replay --block 7 --checkpoint ~/MiniMax-H3/transformer
 Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
   auto request = std::make_shared<ReplayRequest>();
@@ -28,7 +29,7 @@ Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
   auto no_batch = std::make_shared<bool>(false);
   command->add_option("--block", request->block, "transformer block, 0..49")->capture_default_str();
   command->add_option("--layout", request->layout, "tiny, small, medium or 768p-124f")->capture_default_str();
-  command->add_option("--engine", request->engine, "cpu")->capture_default_str();
+  command->add_option("--engine", request->engine, "cpu, or cuda on a Hopper GPU")->capture_default_str();
   command->add_option("--seed", request->seed, "seed of synthetic weights and inputs")->capture_default_str();
   command->add_option("--checkpoint", request->checkpoint,
                       "folder with real weights instead of synthetic ones");

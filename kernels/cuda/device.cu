@@ -28,6 +28,12 @@ std::string why_unavailable() {
   return {};
 }
 
+std::string device_name() {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, 0), "reading the device's properties");
+  return properties.name;
+}
+
 Tensor allocate(DType dtype, const Shape& shape) {
   const std::size_t bytes = Tensor(dtype, shape, nullptr).size_bytes();
   void* memory = nullptr;
@@ -53,10 +59,13 @@ Tensor download(const Tensor& device) {
   return host;
 }
 
-void require_tensor(const char* row, const char* argument, const Tensor& tensor, DType dtype, const Shape& shape) {
+void require_tensor(const char* row, const char* argument, const Tensor& tensor, DType dtype,
+                    const Shape& shape) {
   require(tensor.device() == Device::cuda, "{}: {} lies on the CPU, expected the GPU", row, argument);
-  require(tensor.dtype() == dtype, "{}: {} is {}, expected {}", row, argument, name_of(tensor.dtype()), name_of(dtype));
-  require(tensor.shape() == shape, "{}: {} is {}, expected {}", row, argument, to_string(tensor.shape()), to_string(shape));
+  require(tensor.dtype() == dtype, "{}: {} is {}, expected {}", row, argument, name_of(tensor.dtype()),
+          name_of(dtype));
+  require(tensor.shape() == shape, "{}: {} is {}, expected {}", row, argument, to_string(tensor.shape()),
+          to_string(shape));
   require(tensor.elements() > 0, "{}: {} is empty ({})", row, argument, to_string(shape));
 }
 

@@ -12,6 +12,7 @@ namespace h3::cuda {
 // Empty when strict kernels can run here; otherwise why not, one line: no driver, no device, another
 // architecture.
 std::string why_unavailable();
+std::string device_name();  // of the device that runs them
 
 Tensor allocate(DType dtype, const Shape& shape);  // every byte 0xFF, as a new CPU tensor
 Tensor upload(const Tensor& host);
@@ -23,6 +24,7 @@ void check(int cuda_status, const char* what);
 void check_launch(const char* kernel);  // cudaGetLastError after a launch
 
 // What every strict kernel checks before a launch, one line naming row and argument.
-void require_tensor(const char* row, const char* argument, const Tensor& tensor, DType dtype, const Shape& shape);
+void require_tensor(const char* row, const char* argument, const Tensor& tensor, DType dtype,
+                    const Shape& shape);
 
 }  // namespace h3::cuda

@@ -34,7 +34,10 @@ struct Avx2 {
   static bool any_greater(I x, I y) { return _mm256_movemask_epi8(greater(x, y)) != 0; }
   static I shift_to_exponent(I x) { return _mm256_slli_epi32(x, 23); }
 
-  static std::int32_t replicated(std::int32_t exponent) { return (exponent & 0xff) * 0x01010101; }
+  static std::int32_t replicated(std::int32_t exponent) {
+    return std::int32_t(std::uint32_t(exponent & 0xff) *
+                        0x01010101u);  // in signed arithmetic the top byte is undefined
+  }
   static E splat_exponent(const std::int32_t& x) { return _mm256_set1_epi32(x); }
   static E load_exponents(const Exponent* p) {
     return _mm256_load_si256(reinterpret_cast<const __m256i*>(p));

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Everything that only a Hopper GPU can show, in one go; the table of what passed comes last:
+#
+#   ctest/verify_on_gpu.sh OUT      evidence, logs and medians end up in the folder OUT
+#
+# Needs what a build needs, nvcc and compute-sanitizer; with diffusers 0.42.1 and torch in python3 it also times the provider.
+# CMAKE_ARGS may say where packages lie, H3_BUILD_DIR where to build, STEPS picks some of:
+# build rows block0 provider bench memcheck racecheck initcheck synccheck.
+set -uo pipefail
+out=$(realpath -m "${1:?usage: ctest/verify_on_gpu.sh OUT}")
+cd "$(dirname "$0")/.."
+build=${H3_BUILD_DIR:-/tmp/h3-verify}
+steps=" ${STEPS:-build rows block0 provider bench memcheck racecheck initcheck synccheck} "
+mkdir -p "$out"
+table=() status=0
+
+# step NAME COMMAND...: runs it if asked for, its output in OUT/NAME.log, and notes what came of it.
+step() {
+  local name=$1 start=$SECONDS result=passed
+  shift
+  [[ $steps == *" $name "* ]] || return 0
+  if ! "$@" >"$out/$name.log" 2>&1; then
+    result=FAILED status=1
+    tail -n 25 "$out/$name.log"
+  fi
+  table+=("$(printf '%-10s %-7s %4d s  %s' "$name" "$result" $((SECONDS - start)) "$(tail -n 1 "$out/$name.log" | cut -c1-110)")")
+}
+
+compile() {
+  # shellcheck disable=SC2086
+  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release ${CMAKE_ARGS:-} &&
+    cmake --build "$build" --target h3_conformance h3_gate h3_bench_cuda h3 &&
+    "$build/h3_conformance" --gtest_list_tests --gtest_filter='*_cuda/*' >"$out/cuda_cases.txt" &&
+    echo "$(grep -c '^  ' "$out/cuda_cases.txt") cases of engine cuda"
+}
+
+# h3_gate by hand: a gate that is not closed, skipped ones too, is a failure here.
+gate() {
+  "$build/h3_gate" --gate "$1" --binary "$build/h3_conformance" --required "ctest/required/$1.txt" --evidence "$build/evidence/$1" \
+    --source . --time-limit 400
+  local code=$?
+  tar -czf "$out/$1.evidence.tar.gz" -C "$build/evidence" "$1" --exclude=run
+  return $code
+}
+
+# One small case of every kernel.
+sanitize() {
+  compute-sanitizer --tool "$1" --error-exitcode 1 "$build/h3_conformance" --gtest_brief=1 \
+    --gtest_filter='rows_cuda/*equals_the_twin*:-*264x*:*5376*:*1027*'
+}
+
+step build compile
+step rows gate rows_cuda
+step block0 gate block0_cuda
+step provider python3 fixtures/time_provider.py --out "$out/provider.json"
+against=()
+[ -s "$out/provider.json" ] && against=(--against "$out/provider.json")
+step bench "$build/h3_bench_cuda" --json "$out/bench.json" "${against[@]}"
+for tool in memcheck racecheck initcheck synccheck; do step "$tool" sanitize "$tool"; done
+
+[[ $steps == *" bench "* ]] && cat "$out/bench.log"
+printf '%s\n' "" "${table[@]}"
+exit $status

@@ -1,0 +1,171 @@
+#ifdef H3_HAVE_CUDA
+#include "harness/execution_cuda.h"
+
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "harness/execution.h"
+#include "kernels/adaln_projection.h"
+#include "kernels/cuda/device.h"
+#include "kernels/full_attention.h"
+#include "kernels/gate_residual.h"
+#include "kernels/linear.h"
+#include "kernels/mm_rope.h"
+#include "kernels/qk_norm.h"
+#include "kernels/rms_norm.h"
+#include "kernels/rotary_tables.h"
+#include "kernels/swiglu.h"
+#include "kernels/timestep_mlp.h"
+#include "kernels/timestep_sinusoid.h"
+
+namespace h3 {
+namespace {
+
+namespace strict = kernels::cuda;
+using kernels::TablePart;
+
+void require_hopper() {
+  if (const std::string why = cuda::why_unavailable(); !why.empty()) fail("engine 'cuda': {}", why);
+}
+
+bool is_per_head(const Node& node) {
+  return node.row == "h3_qk_rmsnorm_d128" || node.row == "h3_mm_rope_3axis_partial";
+}
+
+// Copies on the GPU of tensors that several nodes read. The CPU's handle is kept beside the copy, so that an
+// address means one tensor for as long as it is known here.
+class Uploads {
+ public:
+  Tensor of(const Tensor& host) {
+    const Key key{host.bytes(), host.size_bytes()};
+    if (const auto found = known_.find(key); found != known_.end())
+      return found->second.device.reshaped(host.shape());
+    Tensor device = cuda::upload(host);
+    remember(host, device);
+    return device;
+  }
+
+  void remember(const Tensor& host, const Tensor& device) {
+    if (bytes_ + host.size_bytes() > kMostBytes) known_.clear(), bytes_ = 0;
+    bytes_ += host.size_bytes();
+    known_[{host.bytes(), host.size_bytes()}] = {host, device};
+  }
+
+ private:
+  static constexpr std::size_t kMostBytes = std::size_t(6) << 30;
+  using Key = std::tuple<const std::byte*, std::size_t>;
+  struct Copy {
+    Tensor host, device;
+  };
+  std::map<Key, Copy> known_;
+  std::size_t bytes_ = 0;
+};
+
+class CudaExecution : public Execution {
+ public:
+  CudaExecution() { require_hopper(); }
+  std::string name() const override { return "cuda"; }
+  Binding binding(const Node&) const override { return Binding::row; }
+
+  Tensor run(const Node& node, std::span<const Tensor> inputs,
+             std::span<const Tensor> parameters) const override {
+    std::vector<Tensor> in, weights;
+    std::optional<cuda::RowIndex> index;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool is_index = inputs[i].dtype() == DType::i64;
+      if (is_index)
+        index.emplace(inputs[i], inputs[i - 1].rows());  // the modulation table comes before its index
+      in.push_back(is_index ? Tensor() : uploads_.of(inputs[i]));
+    }
+    for (const auto& parameter : parameters) weights.push_back(uploads_.of(parameter));
+    const std::int64_t rows = inputs[0].shape()[0];
+    NodeOperands operands{in, weights, index ? &*index : nullptr, {}};
+    if (node.name == "adaln_projection") operands.scratch = cuda::allocate(DType::bf16, inputs[0].shape());
+
+    Tensor y =
+        cuda::allocate(DType::bf16, {node.name == "adaln_projection" ? kTags * rows : rows, node.cols});
+    launch_node(node, config_, operands, y, nullptr);
+    cuda::synchronize();
+    if (is_per_head(node)) y = y.reshaped({rows, config_.num_attention_heads, config_.attention_head_dim});
+    const Tensor result = cuda::download(y);
+    uploads_.remember(result, y);
+    return result;
+  }
+
+  Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
+                        std::span<const Tensor> time_embedder) const override {
+    const std::int64_t steps = timesteps.elements(), rows = positions.rows(), angles = config_.rotary_dim();
+    const auto fp32 = [](std::int64_t r, std::int64_t c) { return cuda::allocate(DType::fp32, {r, c}); };
+    std::vector<Tensor> mlp;
+    for (const auto& tensor : time_embedder) mlp.push_back(uploads_.of(tensor));
+    Tensor sinusoid = fp32(steps, config_.freq_dim), inner = fp32(steps, config_.time_embed_hidden_dim),
+           temb = fp32(steps, config_.time_embed_dim), cos = fp32(rows, angles), sin = fp32(rows, angles);
+    strict::timestep_sinusoid(timesteps, sinusoid, nullptr);
+    strict::timestep_mlp(sinusoid, mlp[0], mlp[1], mlp[2], mlp[3], inner, temb, nullptr);
+    strict::rotary_tables(positions, config_.rope_theta, cos, sin, nullptr);
+    cuda::synchronize();
+    return {cuda::download(sinusoid), cuda::download(temb), cuda::download(cos), cuda::download(sin)};
+  }
+
+ private:
+  Config config_;
+  mutable Uploads uploads_;
+};
+
+}  // namespace
+
+void launch_node(const Node& node, const Config& config, const NodeOperands& operands, Tensor& y,
+                 Stream stream) {
+  const auto& [in, parameters, index, scratch] = operands;
+  const std::string& n = node.name;
+  const float norm_eps = float(config.norm_eps), qk_norm_eps = float(config.qk_norm_eps);
+  const auto part = [&](std::size_t table, Modulation which) {
+    return TablePart{in[table], std::int64_t(which)};
+  };
+  const auto by_head = [&](const Tensor& x) {
+    return x.reshaped({x.shape()[0], config.num_attention_heads, config.attention_head_dim});
+  };
+  Tensor heads = is_per_head(node) ? by_head(y) : Tensor();
+
+  if (n == "adaln_projection") {
+    Tensor z = scratch;
+    strict::adaln_projection(in[0], parameters[0], parameters[1], z, y, stream);
+  } else if (node.row == "h3_rmsnorm" && in.size() == 1) {
+    strict::rms_norm(in[0], parameters[0], norm_eps, y, stream);
+  } else if (n == "norm1") {
+    strict::modulated_rms_norm(in[0], parameters[0], norm_eps, part(1, Modulation::shift_msa),
+                               part(1, Modulation::scale_msa), *index, y, stream);
+  } else if (n == "norm2") {
+    strict::modulated_rms_norm(in[0], parameters[0], norm_eps, part(1, Modulation::shift_mlp),
+                               part(1, Modulation::scale_mlp), *index, y, stream);
+  } else if (node.row == "h3_qk_rmsnorm_d128") {
+    strict::qk_norm(by_head(in[0]), parameters[0], qk_norm_eps, heads, stream);
+  } else if (node.row == "h3_mm_rope_3axis_partial") {
+    strict::mm_rope(by_head(in[0]), in[1], in[2], heads, stream);
+  } else if (n == "attention") {
+    strict::full_attention(by_head(in[0]), by_head(in[1]), by_head(in[2]), y, stream);
+  } else if (n == "swiglu") {
+    strict::swiglu(in[0], y, stream);
+  } else if (node.row == "residual") {
+    strict::residual(in[0], in[1], y, stream);
+  } else if (n == "residual_attn") {
+    strict::gate_residual(in[0], in[1], part(2, Modulation::gate_msa), *index, y, stream);
+  } else if (n == "residual_mlp") {
+    strict::gate_residual(in[0], in[1], part(2, Modulation::gate_mlp), *index, y, stream);
+  } else if (parameters.size() == 1) {
+    strict::linear(in[0], parameters[0], nullptr, y, stream);
+  } else {
+    fail("engine cuda: node '{}' has no row", n);
+  }
+}
+
+std::unique_ptr<Execution> cuda_execution() { return std::make_unique<CudaExecution>(); }
+
+std::string cuda_device_name() {
+  require_hopper();
+  return cuda::device_name();
+}
+
+}  // namespace h3
+#endif
