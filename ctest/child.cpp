@@ -86,7 +86,7 @@ std::string output_of(const std::vector<std::string>& arguments) {
   require(handle >= 0, "cannot create a temporary file in {}",
           std::filesystem::temp_directory_path().string());
   ::close(handle);
-  const ProcessEnd end = run_to_end({.arguments = arguments, .output_file = file, .time_limit = 60});
+  const ProcessEnd end = run_to_end({.arguments = arguments, .output_file = file, .time_limit = 600});
   std::stringstream text;
   text << std::ifstream(file).rdbuf();
   std::filesystem::remove(file);

@@ -242,8 +242,10 @@ bool same_words(const E* expected, const A* actual, std::int64_t begin, std::int
 template <class E, class A>
 bool all_finite(const E* expected, const A* actual, std::int64_t begin, std::int64_t count) {
   std::int64_t other = 0;
-  for (std::int64_t i = begin; i < begin + count; ++i)
-    other += !finite<A>(word_of(rounded<A>(expected[i]))) | !finite<A>(word_of(actual[i]));
+  for (std::int64_t i = begin; i < begin + count; ++i) {
+    other += !finite<A>(word_of(rounded<A>(expected[i])));
+    other += !finite<A>(word_of(actual[i]));
+  }
   return other == 0;
 }
 

@@ -114,7 +114,8 @@ TEST_P(OtherShift, matches_provider_fixture) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(host, OtherShift, testing::Range(0, 6));
+INSTANTIATE_TEST_SUITE_P(host, OtherShift, testing::Range(0, 6),
+                         [](const auto& info) { return "recorded_" + std::to_string(info.param); });
 
 // ---- by hand
 // ---------------------------------------------------------------------------------------------------

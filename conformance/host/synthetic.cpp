@@ -35,7 +35,7 @@ struct PinnedCase {
 void PrintTo(const PinnedCase& c, std::ostream* out) { *out << c.tensor << " seed " << c.seed; }
 
 struct SyntheticBytes : testing::TestWithParam<PinnedCase> {
-  const Config config;
+  const Config config{};
   const TensorSpec spec = spec_named(config, GetParam().tensor);
   Tensor rows(int threads) const {
     return synthetic_rows(GetParam().seed, config, spec, GetParam().first_row, GetParam().rows, threads);
@@ -129,7 +129,7 @@ struct SpreadCase {
 void PrintTo(const SpreadCase& c, std::ostream* out) { *out << c.tensor; }
 
 struct SyntheticSpread : testing::TestWithParam<SpreadCase> {
-  const Config config;
+  const Config config{};
   const TensorSpec spec = spec_named(config, GetParam().tensor);
   const Tensor values = synthetic_rows(7, config, spec, GetParam().first_row, GetParam().rows);
   const double count = double(values.elements());
@@ -196,7 +196,7 @@ struct SyntheticOutliers : testing::TestWithParam<OutlierCase> {};
 
 TEST_P(SyntheticOutliers, exactly_these_channels_stand_out) {
   const OutlierCase& c = GetParam();
-  const Config config;
+  const Config config{};
   const TensorSpec spec = spec_named(config, c.tensor);
   const SyntheticRule rule = synthetic_rule(7, config, spec);
   SyntheticRule plain = rule;
@@ -233,7 +233,7 @@ struct SyntheticModulation : testing::TestWithParam<SmallScaleCase> {};
 // Adding one to a scale near 1/256 in BF16 changes it a lot, which is where a fused kernel differs from the
 // provider.
 TEST_P(SyntheticModulation, some_scales_stay_near_one_256th) {
-  const Config config;
+  const Config config{};
   const TensorSpec weight = spec_named(config, "transformer_blocks.5.adaln_proj.linear.weight");
   const TensorSpec bias = spec_named(config, "transformer_blocks.5.adaln_proj.linear.bias");
   const Tensor biases = synthetic(7, config, bias);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "fixtures/hdf5.h"
 #include "fixtures/path.h"
@@ -49,17 +50,20 @@ void write_inputs(const InputsOptions& options) {
 }
 
 void list_fixtures() {
-  for (const auto& entry : std::filesystem::directory_iterator(fixture_path(""))) {
-    if (entry.path().extension() != ".h5") continue;
-    const Hdf5Reader file(entry.path().string());
-    const FileDigest digest = digest_file(entry.path().string());
-    std::printf("%-24s %10ju bytes  sha256 %s\n", entry.path().filename().c_str(),
-                std::uintmax_t(digest.size), digest.sha256.c_str());
+  std::set<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(fixture_path("")))
+    if (entry.path().extension() == ".h5") files.insert(entry.path());
+  for (const auto& path : files) {
+    const Hdf5Reader file(path.string());
+    const FileDigest digest = digest_file(path.string());
+    std::printf("%-24s %10ju bytes  sha256 %s\n", path.filename().c_str(), std::uintmax_t(digest.size),
+                digest.sha256.c_str());
     for (const char* fact : {"exported_by", "diffusers", "torch", "device"})
       if (file.has_attribute("/", fact))
         std::printf("    %-12s %s\n", fact, file.string_attribute("/", fact).c_str());
-    for (const auto& dataset : file.datasets()) file.verify(dataset);
-    std::printf("    %zu datasets, all with their recorded SHA-256\n", file.datasets().size());
+    const auto datasets = file.datasets();
+    for (const auto& dataset : datasets) file.verify(dataset);
+    std::printf("    %zu datasets, all with their recorded SHA-256\n", datasets.size());
   }
 }
 
