@@ -13,6 +13,7 @@
 
 #include "conformance/claims.h"
 #include "conformance/operands.h"
+#include "conformance/rows/on_cuda.h"
 #include "fixtures/hdf5.h"
 #include "fixtures/path.h"
 #include "kernels/cuda/device.h"
@@ -23,13 +24,6 @@ namespace h3 {
 namespace {
 
 constexpr std::int64_t kDim = 128;
-
-// Why nothing can run here, from the closed list of reasons; empty where it can.
-std::string reason_to_skip() {
-  const std::string why = cuda::why_unavailable();
-  if (why.empty()) return {};
-  return (why.starts_with("no CUDA device") ? "no_device: " : "wrong_arch: ") + why;
-}
 
 // q (R,heads,128), k and v (S,heads,128) on the GPU -> o (R,heads*128) on the CPU.
 Tensor on_gpu(const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -49,7 +43,7 @@ void PrintTo(const AttentionRow& row, std::ostream* out) { *out << name_of(row);
 
 struct FullAttentionCuda : testing::TestWithParam<AttentionRow> {
   void SetUp() override {
-    if (const std::string reason = reason_to_skip(); !reason.empty()) GTEST_SKIP() << reason;
+    H3_NEEDS_HOPPER();
     const auto& row = GetParam();
     q = normal_operand("attention.q", {row.queries, row.heads, kDim}, row.log2_std);
     k = normal_operand("attention.k", {row.keys, row.heads, kDim}, row.log2_std);
@@ -101,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(rows_cuda, FullAttentionCuda, testing::ValuesIn(kRows),
 
 struct FullAttentionCudaProvider : testing::TestWithParam<const char*> {
   void SetUp() override {
-    if (const std::string reason = reason_to_skip(); !reason.empty()) GTEST_SKIP() << reason;
+    H3_NEEDS_HOPPER();
     if (!exists(fixture_path("products.h5"))) GTEST_SKIP() << "fixture_absent: products.h5";
   }
 };
@@ -149,9 +143,7 @@ struct AttentionCudaClaim {
 void PrintTo(const AttentionCudaClaim& claim, std::ostream* out) { *out << claim.name; }
 
 struct AttentionCuda : testing::TestWithParam<AttentionCudaClaim> {
-  void SetUp() override {
-    if (const std::string reason = reason_to_skip(); !reason.empty()) GTEST_SKIP() << reason;
-  }
+  void SetUp() override { H3_NEEDS_HOPPER(); }
 };
 TEST_P(AttentionCuda, keeps_its_promise) { GetParam().check(); }
 
@@ -209,7 +201,9 @@ void attend(const Tensor& q, const Tensor& k, const Tensor& v, Tensor o) {
   kernels::cuda::full_attention(q, k, v, o);
 }
 
-struct AttentionCudaErrors : testing::TestWithParam<BadInput> {};
+struct AttentionCudaErrors : testing::TestWithParam<BadInput> {
+  void SetUp() override { H3_NEEDS_HOPPER(); }
+};
 
 TEST_P(AttentionCudaErrors, are_one_line) {
   try {

@@ -13,6 +13,7 @@
 
 #include "conformance/claims.h"
 #include "conformance/operands.h"
+#include "conformance/rows/on_cuda.h"
 #include "fixtures/hdf5.h"
 #include "fixtures/path.h"
 #include "kernels/cuda/device.h"
@@ -23,13 +24,6 @@ namespace h3 {
 namespace {
 
 constexpr int kWeightLog2 = -6;
-
-// Why nothing can run here, from the closed list of reasons; empty where it can.
-std::string reason_to_skip() {
-  const std::string why = cuda::why_unavailable();
-  if (why.empty()) return {};
-  return (why.starts_with("no CUDA device") ? "no_device: " : "wrong_arch: ") + why;
-}
 
 struct ProductRow {
   const char* row;
@@ -43,7 +37,7 @@ void PrintTo(const ProductRow& row, std::ostream* out) { *out << name_of(row); }
 
 struct LinearCuda : testing::TestWithParam<ProductRow> {
   void SetUp() override {
-    if (const std::string reason = reason_to_skip(); !reason.empty()) GTEST_SKIP() << reason;
+    H3_NEEDS_HOPPER();
     const ProductRow& row = GetParam();
     x = normal_operand("linear.x", {row.rows, row.inputs});
     weight = normal_operand("linear.weight", {row.outputs, row.inputs}, kWeightLog2);
@@ -164,9 +158,7 @@ void forward(const Tensor& x, const Tensor& weight, const Tensor* bias, Tensor y
 }
 
 struct LinearCudaErrors : testing::TestWithParam<BadCall> {
-  void SetUp() override {
-    if (const std::string reason = reason_to_skip(); !reason.empty()) GTEST_SKIP() << reason;
-  }
+  void SetUp() override { H3_NEEDS_HOPPER(); }
 };
 
 TEST_P(LinearCudaErrors, are_one_line) {
@@ -252,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(rows_cuda, LinearCudaErrors, testing::ValuesIn(kBadCall
 
 struct LinearCudaProvider : testing::TestWithParam<std::string> {
   void SetUp() override {
-    if (const std::string reason = reason_to_skip(); !reason.empty()) GTEST_SKIP() << reason;
+    H3_NEEDS_HOPPER();
     if (!exists(fixture_path("products.h5"))) GTEST_SKIP() << "fixture_absent: products.h5";
   }
 };
