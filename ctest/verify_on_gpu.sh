@@ -46,7 +46,7 @@ gate() {
 # One small case of every kernel.
 sanitize() {
   compute-sanitizer --tool "$1" --error-exitcode 1 "$build/h3_conformance" --gtest_brief=1 \
-    --gtest_filter='rows_cuda/*equals_the_twin*:-*264x*:*5376*:*1027*'
+    --gtest_filter='rows_cuda/*equals_*twin*:-*264x*:*5376*:*925x*:*2049x*:*130x300*'
 }
 
 step build compile
