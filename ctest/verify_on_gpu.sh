@@ -39,7 +39,7 @@ gate() {
   "$build/h3_gate" --gate "$1" --binary "$build/h3_conformance" --required "ctest/required/$1.txt" --evidence "$build/evidence/$1" \
     --source . --time-limit 400
   local code=$?
-  tar -czf "$out/$1.evidence.tar.gz" -C "$build/evidence" "$1" --exclude=run
+  tar -czf "$out/$1.evidence.tar.gz" --exclude=run -C "$build/evidence" "$1"
   return $code
 }
 

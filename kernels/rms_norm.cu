@@ -1,5 +1,5 @@
-// On Hopper: four warps a row, the row in registers; rows of at most 128 columns (heads) a warp each. The order of the
-// sum is the one rms_norm.h states, whatever the launch.
+// On Hopper: four warps a row, the row in registers; rows of at most 128 columns (heads) a warp each. The
+// order of the sum is the one rms_norm.h states, whatever the launch.
 #include <algorithm>
 #include <cmath>
 
@@ -15,6 +15,7 @@ using h3::cuda::RowIndex;
 using h3::cuda::Vector;
 
 constexpr int kVector = 4, kThreads = 128, kCached = 11;  // 11 * 128 * 4 = 5632 columns stay in registers
+constexpr int kBlocks = 8;  // of a multiprocessor: enough rows in flight to keep its memory busy
 
 template <class T>
 struct Rows {
@@ -62,29 +63,29 @@ __device__ void finish(const Rows<T>& a, std::int64_t row, int vector, const Vec
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) norm_wide_rows(const Rows<T> a) {
+__global__ void __launch_bounds__(kThreads, kBlocks) norm_wide_rows(const Rows<T> a) {
   using V = Vector<T, kVector>;
   __shared__ float warp_sum[4];
   const std::int64_t row = blockIdx.x;
   const T* x = a.x + row * a.cols;
   const int vectors = a.cols / kVector, thread = threadIdx.x;
-  V cached[kCached];
+  typename V::Bits cached[kCached];
+#pragma unroll
+  for (int i = 0; i < kCached; ++i) {
+    if (const int vector = thread + i * kThreads; vector < vectors)
+      cached[i] = V::load_bits(x + vector * kVector);
+  }
   float sum = 0;
-#pragma unroll
-  for (int i = 0; i < kCached; ++i) {
-    if (const int vector = thread + i * kThreads; vector < vectors) cached[i] = V::load(x + vector * kVector);
-  }
-#pragma unroll
-  for (int i = 0; i < kCached; ++i) {
-    if (thread + i * kThreads < vectors)
-#pragma unroll
-      for (int e = 0; e < kVector; ++e) sum = __fmaf_rn(cached[i].value[e], cached[i].value[e], sum);
-  }
-  for (int vector = thread + kCached * kThreads; vector < vectors; vector += kThreads) {
-    const V v = V::load(x + vector * kVector);
+  const auto add_squares = [&sum](const V& v) {
 #pragma unroll
     for (int e = 0; e < kVector; ++e) sum = __fmaf_rn(v.value[e], v.value[e], sum);
+  };
+#pragma unroll
+  for (int i = 0; i < kCached; ++i) {
+    if (thread + i * kThreads < vectors) add_squares(V::of(cached[i]));
   }
+  for (int vector = thread + kCached * kThreads; vector < vectors; vector += kThreads)
+    add_squares(V::load(x + vector * kVector));
   sum = halving_tree(sum);
   if (thread % 32 == 0) warp_sum[thread / 32] = sum;
   __syncthreads();
@@ -92,33 +93,45 @@ __global__ void __launch_bounds__(kThreads) norm_wide_rows(const Rows<T> a) {
   const float r = reciprocal_root(total, a.cols, a.eps);
 #pragma unroll
   for (int i = 0; i < kCached; ++i) {
-    if (const int vector = thread + i * kThreads; vector < vectors) finish(a, row, vector, cached[i], r);
+    if (const int vector = thread + i * kThreads; vector < vectors)
+      finish(a, row, vector, V::of(cached[i]), r);
   }
   for (int vector = thread + kCached * kThreads; vector < vectors; vector += kThreads)
     finish(a, row, vector, V::load(x + vector * kVector), r);
 }
 
-// The other three warps of the order would add zeros.
+// The other three warps of the order would add zeros. A warp takes kRowsOfWarp rows at once.
+constexpr int kRowsOfWarp = 4, kRowsOfBlock = kRowsOfWarp * kThreads / 32;
+
 template <class T>
 __global__ void __launch_bounds__(kThreads) norm_narrow_rows(const Rows<T> a) {
   using V = Vector<T, kVector>;
-  const std::int64_t row = std::int64_t(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
-  if (row >= a.rows) return;
+  const std::int64_t first = (std::int64_t(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32) * kRowsOfWarp;
   const int vector = threadIdx.x % 32;
   const bool holds = vector < a.cols / kVector;
-  V v{};
-  if (holds) v = V::load(a.x + row * a.cols + vector * kVector);
-  float sum = 0;
+  V v[kRowsOfWarp] = {};
+  float sum[kRowsOfWarp] = {};
 #pragma unroll
-  for (int e = 0; e < kVector; ++e) sum = __fmaf_rn(v.value[e], v.value[e], sum);
-  const float total = __shfl_sync(0xffffffffu, halving_tree(sum), 0);
-  if (holds) finish(a, row, vector, v, reciprocal_root(total, a.cols, a.eps));
+  for (int i = 0; i < kRowsOfWarp; ++i) {
+    if (holds && first + i < a.rows) v[i] = V::load(a.x + (first + i) * a.cols + vector * kVector);
+  }
+#pragma unroll
+  for (int i = 0; i < kRowsOfWarp; ++i) {
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) sum[i] = __fmaf_rn(v[i].value[e], v[i].value[e], sum[i]);
+    sum[i] = __shfl_sync(0xffffffffu, halving_tree(sum[i]), 0);
+  }
+#pragma unroll
+  for (int i = 0; i < kRowsOfWarp; ++i) {
+    if (holds && first + i < a.rows)
+      finish(a, first + i, vector, v[i], reciprocal_root(sum[i], a.cols, a.eps));
+  }
 }
 
 template <class T>
 void launch(const Rows<T>& a, Stream stream) {
   if (a.cols <= kVector * 32) {
-    const std::int64_t blocks = (a.rows + kThreads / 32 - 1) / (kThreads / 32);
+    const std::int64_t blocks = (a.rows + kRowsOfBlock - 1) / kRowsOfBlock;
     norm_narrow_rows<<<unsigned(blocks), kThreads, 0, stream>>>(a);
   } else {
     norm_wide_rows<<<unsigned(a.rows), kThreads, 0, stream>>>(a);
@@ -128,21 +141,25 @@ void launch(const Rows<T>& a, Stream stream) {
 
 void check_operands(const char* row, const Tensor& x, const Tensor& weight, float eps, const Tensor& y) {
   require(!x.shape().empty() && x.cols() % kVector == 0,
-          "{}: x is {}, expected an innermost extent that is a multiple of {}", row, to_string(x.shape()), kVector);
+          "{}: x is {}, expected an innermost extent that is a multiple of {}", row, to_string(x.shape()),
+          kVector);
   require(x.dtype() == DType::bf16 || x.dtype() == DType::fp16 || x.dtype() == DType::fp32,
           "{}: x is {}, expected bf16, fp16 or fp32", row, name_of(x.dtype()));
   require(eps >= 0 && std::isfinite(eps), "{}: eps is {}, expected a finite number >= 0", row, eps);
   h3::cuda::require_tensor(row, "x", x, x.dtype(), x.shape());
   h3::cuda::require_tensor(row, "weight", weight, x.dtype(), {x.cols()});
   h3::cuda::require_tensor(row, "y", y, x.dtype(), x.shape());
-  require(x.rows() < (std::int64_t(1) << 31) && x.cols() < (std::int64_t(1) << 31), "{}: x is {}, too large for one launch",
-          row, to_string(x.shape()));
+  require(x.rows() < (std::int64_t(1) << 31) && x.cols() < (std::int64_t(1) << 31),
+          "{}: x is {}, too large for one launch", row, to_string(x.shape()));
 }
 
 template <class T>
 Rows<T> operands(const Tensor& x, const Tensor& weight, float eps, Tensor& y) {
   const auto words = [](const Tensor& t) { return reinterpret_cast<const T*>(t.bytes()); };
-  return {words(x), words(weight), reinterpret_cast<T*>(y.bytes()), x.rows(), int(x.cols()), eps, nullptr, nullptr, 0, nullptr};
+  return {words(x), words(weight), reinterpret_cast<T*>(y.bytes()),
+          x.rows(), int(x.cols()), eps,
+          nullptr,  nullptr,       0,
+          nullptr};
 }
 
 template <class Run>
@@ -159,15 +176,16 @@ void rms_norm(const Tensor& x, const Tensor& weight, float eps, Tensor& y, Strea
   by_dtype(x.dtype(), [&]<class T>(T) { launch(operands<T>(x, weight, eps, y), stream); });
 }
 
-void modulated_rms_norm(const Tensor& x, const Tensor& weight, float eps, const TablePart& shift, const TablePart& scale,
-                        const RowIndex& index, Tensor& y, Stream stream) {
+void modulated_rms_norm(const Tensor& x, const Tensor& weight, float eps, const TablePart& shift,
+                        const TablePart& scale, const RowIndex& index, Tensor& y, Stream stream) {
   constexpr const char* kRow = "modulated_rms_norm";
   check_operands(kRow, x, weight, eps, y);
-  require(x.shape().size() == 2 && index.rows() == x.shape()[0], "{}: {} indices for x {}", kRow, index.rows(),
-          to_string(x.shape()));
+  require(x.shape().size() == 2 && index.rows() == x.shape()[0], "{}: {} indices for x {}", kRow,
+          index.rows(), to_string(x.shape()));
   require_part(kRow, "shift", shift, x.dtype(), x.cols(), index);
   require_part(kRow, "scale", scale, x.dtype(), x.cols(), index);
-  require(shift.table.cols() == scale.table.cols(), "{}: shift and scale lie in tables of different widths", kRow);
+  require(shift.table.cols() == scale.table.cols(), "{}: shift and scale lie in tables of different widths",
+          kRow);
   by_dtype(x.dtype(), [&]<class T>(T) {
     Rows<T> a = operands<T>(x, weight, eps, y);
     a.shift = reinterpret_cast<const T*>(shift.table.bytes()) + shift.offset(0, x.cols());

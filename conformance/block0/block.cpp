@@ -12,18 +12,6 @@
 namespace h3 {
 namespace {
 
-// One replay per layout and engine, shared by all claims about it: the run is long, the claims are not.
-const ReplayReport& replayed(const std::string& layout, const std::string& engine) {
-  static std::map<std::string, ReplayReport> reports;
-  const auto found = reports.find(layout + engine);
-  if (found != reports.end()) return found->second;
-  ReplayRequest request;
-  request.layout = layout;
-  request.engine = engine;
-  request.repeat = request.permute_rows = layout == "tiny";
-  return reports.emplace(layout + engine, replay_block(request)).first->second;
-}
-
 // Why this machine cannot run the engine; empty when it can.
 std::string why_not(const std::string& engine) {
 #ifdef H3_HAVE_CUDA
@@ -42,6 +30,19 @@ struct LayoutRow {
 };
 void PrintTo(const LayoutRow& row, std::ostream* out) { *out << row.layout << '_' << row.engine; }
 
+// One replay per layout and engine, shared by all claims about it: the run is long, the claims are not.
+const ReplayReport& replayed(LayoutRow run) {
+  const std::string key = testing::PrintToString(run);
+  static std::map<std::string, ReplayReport> reports;
+  const auto found = reports.find(key);
+  if (found != reports.end()) return found->second;
+  ReplayRequest request;
+  request.layout = run.layout;
+  request.engine = run.engine;
+  request.repeat = request.permute_rows = request.layout == "tiny";
+  return reports.emplace(key, replay_block(request)).first->second;
+}
+
 struct NodeRow {
   LayoutRow run;
   std::string node;
@@ -54,7 +55,7 @@ class BlockNode : public testing::TestWithParam<NodeRow> {
  protected:
   void SetUp() override {
     H3_NEEDS_ENGINE(GetParam().run.engine);
-    const ReplayReport& report = replayed(GetParam().run.layout, GetParam().run.engine);
+    const ReplayReport& report = replayed(GetParam().run);
     for (const auto& node : report.nodes)
       if (node.node == GetParam().node) result_ = &node;
     ASSERT_NE(result_, nullptr) << "the ledger has no node " << GetParam().node;
@@ -93,7 +94,7 @@ TEST_P(RepeatedNode, repeats_bitwise) {
 class Block : public testing::TestWithParam<LayoutRow> {
  protected:
   void SetUp() override { H3_NEEDS_ENGINE(GetParam().engine); }
-  const ReplayReport& report() { return replayed(GetParam().layout, GetParam().engine); }
+  const ReplayReport& report() { return replayed(GetParam()); }
 };
 
 TEST_P(Block, has_a_complete_ledger_of_rows) {

@@ -94,9 +94,11 @@ TEST_P(LinearCuda, repeats_bitwise_and_stays_inside_its_output) {
     kernels::cuda::linear_with_tile(tile, x_gpu, weight_gpu, bias_gpu_or_null(), inner);
     const Tensor got = cuda::download(wide);
     EXPECT_TRUE(bitwise_equal(first, got.row_range(1, first.rows()))) << "tile " << tile;
-    for (const std::int64_t outside : {std::int64_t(0), first.rows() + 1})
-      for (const Bf16 word : got.row_range(outside, 1).values<Bf16>())
+    for (const std::int64_t outside : {std::int64_t(0), first.rows() + 1}) {
+      const Tensor band = got.row_range(outside, 1);
+      for (const Bf16 word : band.values<Bf16>())
         ASSERT_EQ(std::uint16_t(word), 0xffff) << "tile " << tile << " wrote row " << outside - 1;
+    }
   }
 }
 
