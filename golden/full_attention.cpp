@@ -93,7 +93,7 @@ Tensor full_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
   Tensor o(DType::fp32, {queries, heads * dim});
   constexpr std::int64_t kBlock = 256;  // queries of a work item: they share one packing of the head
   const std::int64_t blocks = tiles_of(queries, kBlock);
-  parallel_for(heads * blocks, [&](std::int64_t item) {
+  parallel_for_each(heads * blocks, [&](std::int64_t item) {
     const std::int64_t head = item / blocks, begin = item % blocks * kBlock;
     const Head query = head_of(q32, head);
     const auto packed_keys = pack_keys(head_of(k32, head)), packed_values = pack_values(head_of(v32, head));

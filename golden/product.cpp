@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "golden/ordered.h"
-#include "golden/parallel.h"
 #include "model/error.h"
+#include "model/parallel.h"
 
 #if H3_HAVE_BLAS
 #include <cblas.h>
@@ -77,7 +77,7 @@ std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return (count +
 void ordered_product(const Rows& x, const Rows& w, Output& y) {
   constexpr std::int64_t kRowBlock = 256, kColBlock = 64, kChunk = 512;
   const std::int64_t col_blocks = blocks_of(w.rows(), kColBlock);
-  parallel_for(col_blocks * blocks_of(x.rows(), kRowBlock), [&](std::int64_t item) {
+  parallel_for_each(col_blocks * blocks_of(x.rows(), kRowBlock), [&](std::int64_t item) {
     const std::int64_t row0 = item / col_blocks * kRowBlock, col0 = item % col_blocks * kColBlock;
     const std::int64_t rows = std::min(kRowBlock, x.rows() - row0),
                        cols = std::min(kColBlock, w.rows() - col0);
@@ -117,14 +117,14 @@ void blas_product(const Rows& x, const Rows& w, Output& y) {
   std::vector<double> sums(std::size_t(max_rows * max_cols));
   for (std::int64_t col0 = 0; col0 < w.rows(); col0 += panel) {
     const std::int64_t cols = std::min(panel, w.rows() - col0);
-    parallel_for(cols, [&](std::int64_t c) { w.copy(col0 + c, 0, depth, &wide_w[c * depth], 1); });
+    parallel_for_each(cols, [&](std::int64_t c) { w.copy(col0 + c, 0, depth, &wide_w[c * depth], 1); });
     for (std::int64_t row0 = 0; row0 < x.rows(); row0 += panel) {
       const std::int64_t rows = std::min(panel, x.rows() - row0);
       if (col0 == 0 || rows < x.rows())  // a single row panel stays widened
-        parallel_for(rows, [&](std::int64_t r) { x.copy(row0 + r, 0, depth, &wide_x[r * depth], 1); });
+        parallel_for_each(rows, [&](std::int64_t r) { x.copy(row0 + r, 0, depth, &wide_x[r * depth], 1); });
       cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, int(rows), int(cols), int(depth), 1.0,
                   wide_x.data(), int(depth), wide_w.data(), int(depth), 0.0, sums.data(), int(cols));
-      parallel_for(rows, [&](std::int64_t r) {
+      parallel_for_each(rows, [&](std::int64_t r) {
         for (std::int64_t c = 0; c < cols; ++c) y.store(row0 + r, col0 + c, sums[r * cols + c]);
       });
     }
@@ -134,7 +134,8 @@ void blas_product(const Rows& x, const Rows& w, Output& y) {
 
 }  // namespace
 
-Tensor product(const Tensor& x, const Tensor& weight, const Tensor* bias, Summation summation, DType out) {
+Tensor product(const Tensor& x, const Tensor& weight, const Tensor* bias,
+               [[maybe_unused]] Summation summation, DType out) {
   require(!x.shape().empty() && weight.shape().size() == 2 && x.cols() == weight.cols(),
           "golden product: x {} and weight {}: expected (..., K) and (N, K)", to_string(x.shape()),
           to_string(weight.shape()));

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "golden/parallel.h"
 #include "golden/table_part.h"
+#include "model/parallel.h"
 
 namespace h3::golden {
 
@@ -43,7 +43,7 @@ inline std::span<const std::int64_t> checked_index(std::string_view node, const 
 template <class Body>
 void for_each_row(std::int64_t rows, const Body& body) {
   constexpr std::int64_t kBlock = 16;
-  parallel_for((rows + kBlock - 1) / kBlock, [&](std::int64_t block) {
+  parallel_for_each((rows + kBlock - 1) / kBlock, [&](std::int64_t block) {
     for (std::int64_t row = block * kBlock; row < std::min(rows, (block + 1) * kBlock); ++row) body(row);
   });
 }

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "golden/parallel.h"
+#include "model/parallel.h"
 
 namespace h3 {
 namespace {
@@ -318,7 +318,7 @@ Partial measure_all(const Tensor& expected, const Tensor& actual) {
   const E* e = expected.data<E>();
   const A* a = actual.data<A>();
   std::vector<Partial> partials(std::size_t((elements + kChunk - 1) / kChunk));
-  golden::parallel_for(std::int64_t(partials.size()), [&](std::int64_t chunk) {
+  parallel_for_each(std::int64_t(partials.size()), [&](std::int64_t chunk) {
     measure(e, a, chunk * kChunk, std::min(elements, (chunk + 1) * kChunk), partials[std::size_t(chunk)]);
   });
   Partial all;

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "kernels/checks.h"
-#include "kernels/numerics/threads.h"
 #include "model/config.h"
+#include "model/parallel.h"
 
 namespace h3::kernels {
 
@@ -26,7 +26,7 @@ void adaln_row_gather(const TablePart& part, const Tensor& index, Tensor& y) {
   require_part(kRow, "table", part, y.dtype(), cols);
   const auto chosen = checked_index(kRow, "index", index, rows, part.table.rows());
   const std::size_t size = size_of(y.dtype());
-  numerics::parallel_for(0, rows, 64, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(0, rows, 64, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t s = first; s < last; ++s) {
       std::memcpy(y.bytes() + std::size_t(s * cols) * size,
                   part.table.bytes() + std::size_t(part.offset(chosen[s], cols)) * size,

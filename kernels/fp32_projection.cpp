@@ -6,8 +6,8 @@
 
 #include "kernels/checks.h"
 #include "kernels/numerics/rows.h"
-#include "kernels/numerics/threads.h"
 #include "kernels/numerics/vector_clones.h"
+#include "model/parallel.h"
 
 namespace h3::kernels {
 namespace {
@@ -44,7 +44,7 @@ void fp32_projection(const Tensor& x, const Tensor& weight, const Tensor& bias, 
     float* panel = packed.data() + n / kOutputs * depth * kOutputs + n % kOutputs;
     for (std::int64_t k = 0; k < depth; ++k) panel[k * kOutputs] = weight.data<float>()[n * depth + k];
   }
-  numerics::parallel_for(0, rows, 16, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(0, rows, 16, [&](std::int64_t first, std::int64_t last) {
     std::vector<float> in(static_cast<std::size_t>((last - first) * depth));
     numerics::widen(x, first * depth, (last - first) * depth, in.data());
     float sums[kOutputs];

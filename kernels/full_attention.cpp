@@ -7,7 +7,7 @@
 
 #include "kernels/numerics/chain.h"
 #include "kernels/numerics/device_functions.h"
-#include "kernels/numerics/threads.h"
+#include "model/parallel.h"
 
 namespace h3::kernels {
 namespace {
@@ -107,7 +107,7 @@ void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o
           to_string(o.shape()), rows, width);
 
   const std::int64_t blocks = (rows + kRowsAtOnce - 1) / kRowsAtOnce;
-  numerics::parallel_for(0, heads * blocks, 1, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(0, heads * blocks, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t column = i / blocks * kHeadDim, row = i % blocks * kRowsAtOnce;
       const std::int64_t count = std::min(kRowsAtOnce, rows - row);

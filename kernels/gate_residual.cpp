@@ -1,7 +1,7 @@
 #include "kernels/gate_residual.h"
 
 #include "kernels/checks.h"
-#include "kernels/numerics/threads.h"
+#include "model/parallel.h"
 
 namespace h3::kernels {
 
@@ -15,7 +15,7 @@ void gate_residual(const Tensor& x, const Tensor& branch, const TablePart& gate,
   require_part(kRow, "gate", gate, DType::bf16, cols);
   const auto chosen = checked_index(kRow, "index", index, rows, gate.table.rows());
   require_tensor(kRow, "y", y, DType::bf16, x.shape());
-  numerics::parallel_for(0, rows, 16, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(0, rows, 16, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t s = first; s < last; ++s) {
       const Bf16 *in = x.data<Bf16>() + s * cols, *b = branch.data<Bf16>() + s * cols;
       const Bf16* g = gate.table.data<Bf16>() + gate.offset(chosen[s], cols);
@@ -34,7 +34,7 @@ void residual(const Tensor& x, const Tensor& branch, Tensor& y) {
   require_tensor(kRow, "y", y, DType::bf16, x.shape());
   const Bf16 *in = x.data<Bf16>(), *b = branch.data<Bf16>();
   Bf16* out = y.data<Bf16>();
-  numerics::parallel_for(0, x.elements(), 1 << 16, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(0, x.elements(), 1 << 16, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) out[i] = to_bf16(to_float(in[i]) + to_float(b[i]));
   });
 }

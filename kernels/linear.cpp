@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/numerics/chain.h"
-#include "kernels/numerics/threads.h"
+#include "model/parallel.h"
 
 namespace h3::kernels {
 namespace {
@@ -50,7 +50,7 @@ void product(const numerics::Operand& a, const numerics::Operand& b, const Tenso
     part.data += first * a.row_stride;
     part.rows = std::min(kRowsAtOnce, a.rows - first);
     numerics::chain(part, b, nullptr, sums.data<float>(), cols);
-    numerics::parallel_for(0, part.rows, 16, [&](std::int64_t row, std::int64_t last) {
+    parallel_for(0, part.rows, 16, [&](std::int64_t row, std::int64_t last) {
       float* values = sums.data<float>() + row * cols;
       if (bias != nullptr) add_bias(values, last - row, *bias);
       Bf16* words = out.data<Bf16>() + (first + row) * cols;

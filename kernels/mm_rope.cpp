@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "kernels/checks.h"
-#include "kernels/numerics/threads.h"
+#include "model/parallel.h"
 
 namespace h3::kernels {
 namespace {
@@ -29,7 +29,7 @@ void mm_rope(const Tensor& x, const Tensor& cos, const Tensor& sin, Tensor& y) {
   require_tensor(kRow, "cos", cos, DType::fp32, {rows, rotated});
   require_tensor(kRow, "sin", sin, DType::fp32, {rows, rotated});
   require_tensor(kRow, "y", y, DType::bf16, x.shape());
-  numerics::parallel_for(0, rows, 16, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(0, rows, 16, [&](std::int64_t first, std::int64_t last) {
     std::vector<float> c(static_cast<std::size_t>(rotated)), s(c.size());
     for (std::int64_t row = first; row < last; ++row) {
       for (std::int64_t i = 0; i < rotated; ++i) {

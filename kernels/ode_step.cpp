@@ -2,7 +2,7 @@
 
 #include "kernels/checks.h"
 #include "kernels/numerics/rows.h"
-#include "kernels/numerics/threads.h"
+#include "model/parallel.h"
 
 namespace h3::kernels {
 namespace {
@@ -53,7 +53,7 @@ void ode_step(const Tensor& x, const Tensor& velocity, const Tensor& timestep, c
   const std::int64_t rows = x.rows(), cols = x.cols();
   const std::vector<StepFactors> factors = step_factors(timestep, sigma, sigma_next, rows);
 
-  numerics::parallel_for(0, rows, 256, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(0, rows, 256, [&](std::int64_t first, std::int64_t last) {
     std::vector<float> sample(static_cast<std::size_t>(cols)), v(sample.size());
     for (std::int64_t row = first; row < last; ++row) {
       numerics::widen(x, row * cols, cols, sample.data());

@@ -7,8 +7,8 @@
 #include "kernels/checks.h"
 #include "kernels/numerics/device_functions.h"
 #include "kernels/numerics/rows.h"
-#include "kernels/numerics/threads.h"
 #include "kernels/numerics/vector_clones.h"
+#include "model/parallel.h"
 
 namespace h3::kernels {
 namespace {
@@ -60,7 +60,7 @@ void norm_rows(const Tensor& x, const Tensor& weight, float eps, const Finish& f
   std::vector<float> w(static_cast<std::size_t>(cols));
   numerics::widen(weight, 0, cols, w.data());
   const std::int64_t grain = std::max<std::int64_t>(1, 32768 / cols);
-  numerics::parallel_for(0, x.rows(), grain, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(0, x.rows(), grain, [&](std::int64_t first, std::int64_t last) {
     std::vector<float> in(w.size()), n(w.size());
     for (std::int64_t s = first; s < last; ++s) {
       numerics::widen(x, s * cols, cols, in.data());

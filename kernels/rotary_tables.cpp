@@ -4,7 +4,7 @@
 
 #include "kernels/checks.h"
 #include "kernels/numerics/device_functions.h"
-#include "kernels/numerics/threads.h"
+#include "model/parallel.h"
 
 namespace h3::kernels {
 
@@ -37,7 +37,7 @@ void rotary_tables(const Tensor& positions, double theta, Tensor& cos, Tensor& s
   }
 
   const std::vector<float> inverse = rotary_frequencies(axis, theta);
-  numerics::parallel_for(0, rows, 64, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(0, rows, 64, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t s = first; s < last; ++s) {
       float *c = cos.data<float>() + s * cols, *d = sin.data<float>() + s * cols;
       for (std::int64_t i = 0; i < half; ++i) {

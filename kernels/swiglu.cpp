@@ -5,7 +5,7 @@
 #include "kernels/checks.h"
 #include "kernels/numerics/device_functions.h"
 #include "kernels/numerics/rows.h"
-#include "kernels/numerics/threads.h"
+#include "model/parallel.h"
 
 namespace h3::kernels {
 
@@ -16,7 +16,7 @@ void swiglu(const Tensor& x, Tensor& h) {
   const std::int64_t rows = x.shape()[0], cols = x.cols() / 2;
   require(x.cols() == 2 * cols, "{}: x is {}, expected an even width", kRow, to_string(x.shape()));
   require_tensor(kRow, "h", h, DType::bf16, {rows, cols});
-  numerics::parallel_for(0, rows, 4, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(0, rows, 4, [&](std::int64_t first, std::int64_t last) {
     std::vector<float> value(static_cast<std::size_t>(cols)), gate(value.size());
     for (std::int64_t s = first; s < last; ++s) {
       numerics::widen(x, s * 2 * cols, cols, value.data());

@@ -5,8 +5,8 @@
 
 #include "kernels/checks.h"
 #include "kernels/numerics/device_functions.h"
-#include "kernels/numerics/threads.h"
 #include "kernels/numerics/vector_clones.h"
+#include "model/parallel.h"
 
 namespace h3::kernels {
 namespace {
@@ -41,7 +41,7 @@ void timestep_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, 
   require_tensor(kRow, "weight", weight, DType::fp32, {outputs, depth});
   require_tensor(kRow, "bias", bias, DType::fp32, {outputs});
   require_tensor(kRow, "y", y, DType::fp32, {rows, outputs});
-  numerics::parallel_for(0, outputs, 64, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(0, outputs, 64, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t n = first; n < last; ++n) {
       for (std::int64_t u = 0; u < rows; ++u) {
         const float sum =

@@ -112,7 +112,8 @@ std::string FolderWeights::identity() const {
 std::unique_ptr<Weights> open_weights(const std::string& folder, std::uint64_t seed, const Config& config) {
   if (folder.empty()) return std::make_unique<SyntheticWeights>(seed, config);
   auto weights = std::make_unique<FolderWeights>(folder);
-  require(weights->config() == config, "{}: config.json describes another model than the one asked for", folder);
+  require(weights->config() == config, "{}: config.json describes another model than the one asked for",
+          folder);
   return weights;
 }
 
@@ -123,7 +124,7 @@ std::string root_sha256(const Weights& weights, std::vector<TensorSpec> specs, c
   std::ranges::stable_sort(largest_first, std::greater(),
                            [&](std::size_t i) { return specs[i].size_bytes(); });
   std::vector<std::string> digests(specs.size());
-  parallel_ranges(std::int64_t(specs.size()), 1, [&](std::int64_t first, std::int64_t) {
+  parallel_for(0, std::int64_t(specs.size()), 1, [&](std::int64_t first, std::int64_t) {
     const std::size_t i = largest_first[std::size_t(first)];
     digests[i] = weights.tensor_sha256(specs[i]);
     if (on_bytes) on_bytes(specs[i].size_bytes());

@@ -164,8 +164,8 @@ Tensor generate(const SyntheticRule& rule, const TensorSpec& spec, std::int64_t 
   constexpr std::int64_t kGrain = std::int64_t(1) << 20;
   Tensor tensor = unwritten(spec.dtype, spec.shape, std::size_t(spec.size_bytes()));
   const std::int64_t width = std::int64_t(size_of(spec.dtype));
-  parallel_ranges(
-      spec.elements(), kGrain,
+  parallel_for(
+      0, spec.elements(), kGrain,
       [&](std::int64_t begin, std::int64_t end) {
         fill_range(rule, spec.dtype, first + begin, end - begin, tensor.bytes() + begin * width);
       },

@@ -14,7 +14,7 @@
 #include "fixtures/hdf5.h"
 #include "fixtures/path.h"
 #include "kernels/numerics/chain_step.h"
-#include "kernels/numerics/threads.h"
+#include "model/parallel.h"
 
 namespace h3::numerics {
 namespace {

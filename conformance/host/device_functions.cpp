@@ -17,8 +17,8 @@
 #include "fixtures/hdf5.h"
 #include "fixtures/path.h"
 #include "kernels/numerics/device_tables.h"
-#include "kernels/numerics/threads.h"
 #include "model/digest.h"
+#include "model/parallel.h"
 #include "model/synthetic.h"
 
 namespace h3 {
@@ -231,17 +231,16 @@ void PrintTo(const BlockRow& row, std::ostream* out) { *out << name_of(row); }
 
 std::uint64_t checksum_of(const BlockRow& row, std::uint32_t flipped_bit_at = ~0u) {
   std::atomic<std::uint64_t> sum = 0;
-  numerics::parallel_for(0, std::int64_t(kChecksumBlockInputs), 1 << 16,
-                         [&](std::int64_t first, std::int64_t last) {
-                           std::uint64_t part = 0;
-                           for (std::int64_t i = first; i < last; ++i) {
-                             const std::uint32_t input = row.block << 24 | std::uint32_t(i);
-                             std::uint32_t output = bits_of(row.function.at(std::bit_cast<float>(input)));
-                             if (input == flipped_bit_at) output ^= 1;
-                             part += checksum_term(input, output);
-                           }
-                           sum += part;
-                         });
+  parallel_for(0, std::int64_t(kChecksumBlockInputs), 1 << 16, [&](std::int64_t first, std::int64_t last) {
+    std::uint64_t part = 0;
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::uint32_t input = row.block << 24 | std::uint32_t(i);
+      std::uint32_t output = bits_of(row.function.at(std::bit_cast<float>(input)));
+      if (input == flipped_bit_at) output ^= 1;
+      part += checksum_term(input, output);
+    }
+    sum += part;
+  });
   return sum;
 }
 

@@ -4,8 +4,8 @@
 #include <ostream>
 
 #include "conformance/host/golden_inputs.h"
-#include "golden/parallel.h"
 #include "golden/product.h"
+#include "model/parallel.h"
 
 namespace h3 {
 namespace {
@@ -31,7 +31,7 @@ struct GoldenProduct : testing::TestWithParam<ProductRow> {
   Tensor product(Summation summation, DType out = DType::fp64) const {
     return golden::product(x, weight, row.bias ? &bias : nullptr, summation, out);
   }
-  void TearDown() override { golden::set_thread_count(0); }
+  void TearDown() override { set_thread_count(0); }
 };
 
 TEST_P(GoldenProduct, ordered_is_the_plain_loop) {
@@ -59,10 +59,10 @@ TEST_P(GoldenProduct, blas_agrees_before_rounding) {
 }
 
 TEST_P(GoldenProduct, does_not_depend_on_the_thread_count) {
-  golden::set_thread_count(1);
+  set_thread_count(1);
   const Tensor alone = product(Summation::ordered);
   for (const int threads : {2, 3, 7}) {
-    golden::set_thread_count(threads);
+    set_thread_count(threads);
     EXPECT_TRUE(same_bytes(product(Summation::ordered), alone)) << threads << " threads";
   }
 }

@@ -16,7 +16,6 @@
 #include "golden/mm_rope.h"
 #include "golden/ode_step.h"
 #include "golden/packing.h"
-#include "golden/parallel.h"
 #include "golden/qk_norm.h"
 #include "golden/rms_norm.h"
 #include "golden/rotary_tables.h"
@@ -24,6 +23,7 @@
 #include "golden/timestep_mlp.h"
 #include "golden/timestep_sinusoid.h"
 #include "golden/video_patch_pack_unpack.h"
+#include "model/parallel.h"
 
 namespace h3 {
 namespace {
@@ -109,11 +109,11 @@ AssertionResult attention_rows_do_not_depend_on_each_other() {
 
 AssertionResult attention_does_not_depend_on_the_thread_count() {
   const Tensor q = random("q", {300, 3, 20}), k = random("k", {77, 3, 20}), v = random("v", {77, 3, 20});
-  golden::set_thread_count(1);
+  set_thread_count(1);
   const Tensor alone = golden::full_attention(q, k, v);
-  golden::set_thread_count(3);
+  set_thread_count(3);
   const Tensor together = golden::full_attention(q, k, v);
-  golden::set_thread_count(0);
+  set_thread_count(0);
   return equal(alone, together);
 }
 

@@ -13,7 +13,7 @@
 #include "fixtures/hdf5.h"
 #include "fixtures/path.h"
 #include "golden/full_attention.h"
-#include "kernels/numerics/threads.h"
+#include "model/parallel.h"
 
 namespace h3 {
 namespace {
@@ -123,10 +123,10 @@ TEST_P(FullAttention, repeats_bitwise_for_any_threads_and_stays_inside_its_outpu
   const Tensor o = attended(q, k, v);
   Tensor wide(DType::bf16, {o.rows() + 2, o.cols()});
   Tensor inner = wide.row_range(1, o.rows());
-  const int threads = numerics::thread_count();
-  numerics::set_thread_count(threads + 2);
+  const int threads = thread_count();
+  set_thread_count(threads + 2);
   kernels::full_attention(q, k, v, inner);
-  numerics::set_thread_count(threads);
+  set_thread_count(threads);
   EXPECT_TRUE(same_bytes(o, inner));
   const Tensor poison(DType::bf16, {1, o.cols()});
   EXPECT_TRUE(same_bytes(poison, wide.row_range(0, 1)));

@@ -18,7 +18,7 @@
 #include "fixtures/path.h"
 #include "kernels/cuda/device.h"
 #include "kernels/full_attention.h"
-#include "kernels/numerics/threads.h"
+#include "model/parallel.h"
 
 namespace h3 {
 namespace {
@@ -106,7 +106,7 @@ Tensor drawn(const std::string& name, const Shape& shape, int log2_std) {
   const OperandSource source(name, log2_std);
   Tensor tensor(DType::bf16, shape);
   Bf16* words = tensor.data<Bf16>();
-  numerics::parallel_for(0, tensor.elements(), 1 << 16, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(0, tensor.elements(), 1 << 16, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) words[i] = source.at(i);
   });
   return cuda::upload(tensor);

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "harness/power.h"
-#include "kernels/numerics/threads.h"
+#include "model/parallel.h"
 #include "model/synthetic.h"
 
 namespace h3 {
@@ -66,12 +66,12 @@ AssertionResult matches_golden(const RowProblem& problem) {
 AssertionResult repeats_bitwise(const RowProblem& problem) {
   const Tensor first = answer(problem);
   AssertionResult result = bitwise_equal(first, answer(problem));
-  const int threads = numerics::thread_count();
+  const int threads = thread_count();
   for (const int count : {1, threads + 3}) {
-    numerics::set_thread_count(count);
+    set_thread_count(count);
     if (result) result = bitwise_equal(first, answer(problem));
   }
-  numerics::set_thread_count(threads);
+  set_thread_count(threads);
   return result;
 }
 

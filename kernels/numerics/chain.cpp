@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "kernels/numerics/chain_kernel.h"
-#include "kernels/numerics/threads.h"
+#include "model/parallel.h"
 
 namespace h3::numerics {
 namespace {
