@@ -60,7 +60,13 @@ add_dependencies(update_required h3_gate h3_conformance)
 add_gate(host TIME_LIMIT 1200)
 add_gate(rows TIME_LIMIT 3600)
 add_gate(block0 TIME_LIMIT 7200)
-if(CMAKE_CUDA_COMPILER)  # engine cuda of the same labels: one more list of required cases each
+if(TARGET h3_kernels_cuda)  # engine cuda of the same labels: one more list of required cases each
   add_gate(rows_cuda LABEL rows NEEDS_GPU TIME_LIMIT 1200)
   add_gate(block0_cuda LABEL block0 NEEDS_GPU TIME_LIMIT 1800)
 endif()
+
+# Not a gate: how a build behaves whose flags change arithmetic.
+add_test(NAME arithmetic_flags
+         COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DSCRATCH=${CMAKE_BINARY_DIR}/arithmetic_flags
+                 -DCUDA_COMPILER=${CMAKE_CUDA_COMPILER} -DGENERATOR=${CMAKE_GENERATOR}
+                 -P ${CMAKE_SOURCE_DIR}/ctest/arithmetic_flags_test.cmake)

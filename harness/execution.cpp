@@ -24,7 +24,7 @@ std::unique_ptr<Execution> engine_named(const std::string& name) {
 
 #ifndef H3_HAVE_CUDA
 namespace {
-[[noreturn]] void no_toolkit() { fail("engine 'cuda': this build has no CUDA toolkit"); }
+[[noreturn]] void no_toolkit() { fail("engine 'cuda': {}", H3_WITHOUT_CUDA); }
 }  // namespace
 
 std::unique_ptr<Execution> cuda_execution() { no_toolkit(); }

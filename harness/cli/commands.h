@@ -13,6 +13,7 @@ struct CheckFailed {};  // the command ran, and the answer is no: exit code 1
 void add_fingerprint(CLI::App& app);
 void add_checkpoint(CLI::App& app);
 void add_replay(CLI::App& app);
+void add_provider(CLI::App& app);
 void add_fixtures(CLI::App& app);
 void add_compare(CLI::App& app);
 

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   h3::cli::add_fingerprint(app);
   h3::cli::add_checkpoint(app);
   h3::cli::add_replay(app);
+  h3::cli::add_provider(app);
   h3::cli::add_fixtures(app);
   h3::cli::add_compare(app);
   try {

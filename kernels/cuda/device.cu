@@ -1,5 +1,6 @@
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/device.h"
 
 namespace h3::cuda {
@@ -25,7 +26,8 @@ std::string why_unavailable() {
   if (properties.major != 9 || properties.minor != 0)
     return fmt::format("{} has compute capability {}.{}, strict kernels are for 9.0 (Hopper)",
                        properties.name, properties.major, properties.minor);
-  return {};
+  static const std::string wrong = wrong_arithmetic();
+  return wrong;
 }
 
 std::string device_name() {

@@ -10,7 +10,7 @@
 namespace h3::cuda {
 
 // Empty when strict kernels can run here; otherwise why not, one line: no driver, no device, another
-// architecture.
+// architecture, a build whose GPU code does not round as IEEE says (kernels/cuda/arithmetic.h).
 std::string why_unavailable();
 std::string device_name();  // of the device that runs them
 
