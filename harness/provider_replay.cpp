@@ -9,6 +9,22 @@
 
 namespace h3 {
 
+namespace {
+
+// The record's environment names cuDNN's version, and of cuBLAS only the PyTorch that brought it.
+std::vector<ProviderLibrary> libraries_of(const ProviderExecution& provider, const std::string& recorded) {
+  std::vector<ProviderLibrary> libraries;
+  for (const auto& [name, version] : provider.libraries()) {
+    std::optional<bool> as_recorded;
+    if (recorded.find(name + " ") != std::string::npos)
+      as_recorded = recorded.find(fmt::format("{} {},", name, version)) != std::string::npos;
+    libraries.push_back({name, version, as_recorded});
+  }
+  return libraries;
+}
+
+}  // namespace
+
 bool ProviderReplay::equal() const {
   return !nodes.empty() && std::ranges::all_of(nodes, [](const auto& node) { return node.verdict.equal; });
 }
@@ -28,8 +44,12 @@ ProviderReplay replay_provider(const std::string& layout_name, const std::string
   if (const auto mismatch = record->mismatch(weights->identity(), values); !mismatch.empty())
     fail("provider: not comparable with the record: {}", mismatch);
 
-  ProviderReplay replay{layout_name,           variant, cuda_device_name(), record->environment(),
-                        provider->libraries(), {}};
+  ProviderReplay replay{layout_name,
+                        variant,
+                        cuda_device_name(),
+                        record->environment(),
+                        libraries_of(*provider, record->environment()),
+                        {}};
   const Graph graph = transformer_block(config, 0);
   for (const Node& node : graph.nodes) {
     if (progress) progress(std::int64_t(replay.nodes.size()) + 1, node.name);

@@ -5,13 +5,17 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "harness/execution.h"
 #include "harness/provider_record.h"
 
 namespace h3 {
+
+struct ProviderLibrary {
+  std::string name, version;        // of the library that answered
+  std::optional<bool> as_recorded;  // absent: the record does not hold its version
+};
 
 struct ProviderReplayNode {
   std::string node;
@@ -24,8 +28,8 @@ struct ProviderReplayNode {
 
 struct ProviderReplay {
   std::string layout, variant, device;
-  std::string recorded;                                        // environment of the record
-  std::vector<std::pair<std::string, std::string>> libraries;  // run-time versions
+  std::string recorded;  // environment of the record
+  std::vector<ProviderLibrary> libraries;
   std::vector<ProviderReplayNode> nodes;
   bool equal() const;  // every node, stand-ins too
 };

@@ -25,7 +25,9 @@ std::string to_table(const ProviderReplay& replay) {
   std::string text =
       fmt::format("provider, block 0, layout {}, variant {}, on {}\nrecorded with  {}\nrun with      ",
                   replay.layout, replay.variant, replay.device, replay.recorded);
-  for (const auto& [name, version] : replay.libraries) text += fmt::format(" {} {},", name, version);
+  for (const auto& [name, version, as_recorded] : replay.libraries)
+    text +=
+        fmt::format(" {} {}{},", name, version, as_recorded.value_or(true) ? "" : " (another was recorded)");
   text.back() = '\n';
   text += fmt::format("\n{:<18} {:<8} {}\n", "node", "binding", "bytes");
   for (const auto& node : replay.nodes)
@@ -40,7 +42,10 @@ nlohmann::ordered_json to_json(const ProviderReplay& replay) {
                                  {"device", replay.device},
                                  {"recorded_with", replay.recorded},
                                  {"equal", replay.equal()}};
-  for (const auto& [name, version] : replay.libraries) json["run_with"][name] = version;
+  for (const auto& [name, version, as_recorded] : replay.libraries) {
+    json["run_with"][name]["version"] = version;
+    if (as_recorded) json["run_with"][name]["as_recorded"] = *as_recorded;
+  }
   for (const auto& node : replay.nodes) {
     nlohmann::ordered_json entry = {{"node", node.node},     {"binding", name_of(node.binding)},
                                     {"sha256", node.sha256}, {"equal", node.verdict.equal},
