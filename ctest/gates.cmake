@@ -70,3 +70,4 @@ add_test(NAME arithmetic_flags
          COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DSCRATCH=${CMAKE_BINARY_DIR}/arithmetic_flags
                  -DCUDA_COMPILER=${CMAKE_CUDA_COMPILER} -DGENERATOR=${CMAKE_GENERATOR}
                  -P ${CMAKE_SOURCE_DIR}/ctest/arithmetic_flags_test.cmake)
+set_tests_properties(arithmetic_flags PROPERTIES LABELS host)
