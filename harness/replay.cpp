@@ -174,7 +174,8 @@ bool ReplayReport::accepted() const {
                              [](const BoundaryResult& b) { return b.equals_provider.value_or(true); });
 }
 
-ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& progress) {
+ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& progress,
+                          const ReplayObserver& observe) {
   const Config config;
   require(request.block >= 0 && request.block < config.num_layers, "block {}: expected 0..{}", request.block,
           config.num_layers - 1);
@@ -258,10 +259,11 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
       report.seconds_golden += seconds_since(start);
       result.golden = golden_error(truth[node.name].reshaped(output.shape()), output,
                                    record ? &record->node(node.name) : nullptr);
-      release(truth, graph, n);
     }
     values[node.name] = output;
+    if (observe) observe(node, values, truth);
     release(values, graph, n);
+    release(truth, graph, n);
     report.nodes.push_back(std::move(result));
   }
   if (request.permute_rows) {

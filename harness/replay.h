@@ -75,6 +75,10 @@ struct ReplayReport {
 
 inline constexpr std::int64_t kReplaySteps = 18;  // the inputs and 17 nodes
 using ReplayProgress = std::function<void(std::int64_t done, const std::string& next)>;
-ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& progress = {});
+// Called after every node with all values that are still kept: its inputs, its result, and what later nodes read. The
+// golden's are empty where the request leaves it out.
+using ReplayObserver = std::function<void(const Node& node, const Values& candidate, const Values& golden)>;
+ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& progress = {},
+                          const ReplayObserver& observe = {});
 
 }  // namespace h3

@@ -16,6 +16,9 @@ void add_replay(CLI::App& app);
 void add_provider(CLI::App& app);
 void add_fixtures(CLI::App& app);
 void add_compare(CLI::App& app);
+void add_ulp(CLI::App& app);
+void add_diagnose(CLI::App& app);
+void add_gemm(CLI::App& app);
 
 std::string grouped(std::int64_t number);  // 33122992896 -> "33,122,992,896"
 

@@ -24,6 +24,9 @@ int main(int argc, char** argv) {
   h3::cli::add_provider(app);
   h3::cli::add_fixtures(app);
   h3::cli::add_compare(app);
+  h3::cli::add_ulp(app);
+  h3::cli::add_diagnose(app);
+  h3::cli::add_gemm(app);
   try {
     app.parse(argc, argv);
     return 0;
