@@ -191,13 +191,13 @@ std::string to_table(const Diagnosis& found) {
       fmt::format("{:>4} {:>14} {:>13} {:>12}\n", "head", "largest |logit|", "mean entropy", "min entropy");
   for (std::size_t head = 0; head < found.heads.size(); ++head) {
     const HeadDiagnosis& h = found.heads[head];
-    out += fmt::format("{:>4} {:>15.2f} {:>13.4f} {:>12.4f}\n", head, h.largest_logit, h.mean_entropy,
+    out += fmt::format("{:>4} {:>15.2f} {:>13.4g} {:>12.4g}\n", head, h.largest_logit, h.mean_entropy,
                        h.min_entropy);
   }
   if (!found.heads.empty()) {
     const auto peak = std::ranges::max_element(found.heads, {}, &HeadDiagnosis::largest_logit);
     const auto narrow = std::ranges::min_element(found.heads, {}, &HeadDiagnosis::mean_entropy);
-    out += fmt::format("largest |logit| {:.2f} in head {}; lowest mean entropy {:.4f} in head {}\n",
+    out += fmt::format("largest |logit| {:.2f} in head {}; lowest mean entropy {:.4g} in head {}\n",
                        peak->largest_logit, peak - found.heads.begin(), narrow->mean_entropy,
                        narrow - found.heads.begin());
   }

@@ -43,8 +43,8 @@ struct UlpRow {
 const std::vector<UlpRow>& ulp_rows();
 
 struct UlpRequest {
-  std::string row;
-  std::string dtype;  // empty: the row's first
+  std::string row = {};
+  std::string dtype = {};  // empty: the row's first
   std::string engine = "cpu";
   std::uint64_t seed = kDefaultSeed;  // of the random inputs
 };
