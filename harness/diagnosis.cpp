@@ -114,7 +114,7 @@ std::vector<HeadDiagnosis> diagnose_heads(const Tensor& q, const Tensor& k,
   const std::int64_t heads = q.shape()[1], head_dim = q.cols(), stride = heads * head_dim;
   const auto count = std::int64_t(queries.size());
   std::vector<SoftmaxRow> rows(std::size_t(heads * count));
-  parallel_ranges(heads * count, 8, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(0, heads * count, 8, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t head = i / count, query = queries[std::size_t(i % count)];
       rows[std::size_t(i)] =

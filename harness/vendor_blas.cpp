@@ -1,11 +1,11 @@
 #ifdef H3_HAVE_CUDA
 #include "harness/vendor_blas.h"
 
-#ifdef H3_HAVE_CUBLAS
+#ifdef H3_HAVE_PROVIDER
 #include <cublasLt.h>
 #include <cublas_v2.h>
-#include <dlfcn.h>
 
+#include "golden/provider/library.h"
 #include "kernels/cuda/device.h"
 
 namespace h3 {
@@ -17,21 +17,15 @@ void check_blas(cublasStatus_t status, const char* what) {
   require(status == CUBLAS_STATUS_SUCCESS, "{}: cuBLAS status {}", what, int(status));
 }
 
-class Library {
- public:
-  explicit Library(const std::string& name) : handle_(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    require(handle_ != nullptr, "{} cannot be loaded: {}", name, dlerror());
-  }
-  // Never closed: the vendor's threads and exit handlers outlive its handles.
-  template <class Function>
-  void bind(Function*& function, const char* symbol) const {
-    function = reinterpret_cast<Function*>(dlsym(handle_, symbol));
-    require(function != nullptr, "cuBLAS has no {}", symbol);
-  }
+using golden::provider::Library;
 
- private:
-  void* handle_;
-};
+#define H3_TEXT_OF(number) #number
+#define H3_LIBRARY(name, major) name ".so." H3_TEXT_OF(major)  // the version whose headers were compiled
+
+template <class Function>
+void bind(Function*& function, const Library& library, const char* symbol) {
+  function = library.symbol<Function>(symbol);
+}
 
 // Spelled out, because C++ sees two of this name.
 using GemmEx = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, int k,
@@ -48,12 +42,12 @@ struct Blas {
   GemmEx* gemm;
 
   Blas() {
-    const Library library(fmt::format("libcublas.so.{}", CUBLAS_VER_MAJOR));
-    library.bind(create, "cublasCreate_v2");
-    library.bind(destroy, "cublasDestroy_v2");
-    library.bind(get_version, "cublasGetVersion_v2");
-    library.bind(set_stream, "cublasSetStream_v2");
-    library.bind(gemm, "cublasGemmEx");
+    const Library library(H3_LIBRARY("libcublas", CUBLAS_VER_MAJOR));
+    bind(create, library, "cublasCreate_v2");
+    bind(destroy, library, "cublasDestroy_v2");
+    bind(get_version, library, "cublasGetVersion_v2");
+    bind(set_stream, library, "cublasSetStream_v2");
+    bind(gemm, library, "cublasGemmEx");
   }
 };
 
@@ -73,20 +67,20 @@ struct BlasLt {
   decltype(cublasLtMatmul)* multiply;
 
   BlasLt() {
-    const Library library(fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR));
-    library.bind(create, "cublasLtCreate");
-    library.bind(destroy, "cublasLtDestroy");
-    library.bind(create_operation, "cublasLtMatmulDescCreate");
-    library.bind(destroy_operation, "cublasLtMatmulDescDestroy");
-    library.bind(set_operation, "cublasLtMatmulDescSetAttribute");
-    library.bind(create_layout, "cublasLtMatrixLayoutCreate");
-    library.bind(destroy_layout, "cublasLtMatrixLayoutDestroy");
-    library.bind(create_preference, "cublasLtMatmulPreferenceCreate");
-    library.bind(destroy_preference, "cublasLtMatmulPreferenceDestroy");
-    library.bind(set_preference, "cublasLtMatmulPreferenceSetAttribute");
-    library.bind(propose, "cublasLtMatmulAlgoGetHeuristic");
-    library.bind(get_config, "cublasLtMatmulAlgoConfigGetAttribute");
-    library.bind(multiply, "cublasLtMatmul");
+    const Library library(H3_LIBRARY("libcublasLt", CUBLAS_VER_MAJOR));
+    bind(create, library, "cublasLtCreate");
+    bind(destroy, library, "cublasLtDestroy");
+    bind(create_operation, library, "cublasLtMatmulDescCreate");
+    bind(destroy_operation, library, "cublasLtMatmulDescDestroy");
+    bind(set_operation, library, "cublasLtMatmulDescSetAttribute");
+    bind(create_layout, library, "cublasLtMatrixLayoutCreate");
+    bind(destroy_layout, library, "cublasLtMatrixLayoutDestroy");
+    bind(create_preference, library, "cublasLtMatmulPreferenceCreate");
+    bind(destroy_preference, library, "cublasLtMatmulPreferenceDestroy");
+    bind(set_preference, library, "cublasLtMatmulPreferenceSetAttribute");
+    bind(propose, library, "cublasLtMatmulAlgoGetHeuristic");
+    bind(get_config, library, "cublasLtMatmulAlgoConfigGetAttribute");
+    bind(multiply, library, "cublasLtMatmul");
   }
 };
 
@@ -183,7 +177,7 @@ class LoadedBlas : public VendorBlas {
   std::string version() const override {
     int version = 0;
     check_blas(blas_.get_version(handle_, &version), "cublasGetVersion");
-    return fmt::format("cuBLAS {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+    return "cuBLAS " + golden::provider::dotted_version(std::size_t(version));
   }
 
   std::vector<Product> products(const Tensor& x, const Tensor& weight, Tensor& y) override {
