@@ -1,12 +1,11 @@
 // One part (shift, scale or gate) of a modulation table (R, parts * C): columns [part * C, (part + 1) * C). A
-// table that holds nothing else is its own part 0. The parts of a block's table are, in this order:
+// table that holds nothing else is its own part 0. The parts of a block's table come in the order of
+// Modulation (model/config.h).
 #pragma once
 
 #include "model/tensor.h"
 
 namespace h3::kernels {
-
-enum ModulationPart : std::int64_t { shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp };
 
 struct TablePart {
   Tensor table;

@@ -29,14 +29,14 @@ struct AdalnRowGather : testing::TestWithParam<RowCase> {
       part.data<float>()[i] = table.at(i / row.cols * table.cols() + 4 * row.cols + i % row.cols);
     return {{index},
             [table](const auto& operands, Tensor& y) {
-              kernels::adaln_row_gather({table, kernels::scale_mlp}, operands[0], y);
+              kernels::adaln_row_gather({table, std::int64_t(Modulation::scale_mlp)}, operands[0], y);
             },
             golden::adaln_row_gather(part, index),
             row.dtype,
             {},
             H3_ON_CUDA([table](const auto& operands, Tensor& y) {
-              kernels::cuda::adaln_row_gather({cuda::upload(table), kernels::scale_mlp}, {operands[0], 9}, y,
-                                              nullptr);
+              kernels::cuda::adaln_row_gather({cuda::upload(table), std::int64_t(Modulation::scale_mlp)},
+                                              {operands[0], 9}, y, nullptr);
             })};
   }
 };

@@ -27,15 +27,16 @@ struct GateResidual : testing::TestWithParam<RowCase> {
     const Tensor index = index_operand(row.seed, row.rows, 9);
     return {{x, branch, index},
             [table](const auto& operands, Tensor& y) {
-              kernels::gate_residual(operands[0], operands[1], {table, kernels::gate_mlp}, operands[2], y);
+              kernels::gate_residual(operands[0], operands[1], {table, std::int64_t(Modulation::gate_mlp)},
+                                     operands[2], y);
             },
             golden::gate_residual(x, branch, {table.to(DType::fp32), 5}, index),
             DType::bf16,
             after_roundings(2, DType::bf16),
             H3_ON_CUDA([table](const auto& operands, Tensor& y) {
               kernels::cuda::gate_residual(cuda::upload(operands[0]), cuda::upload(operands[1]),
-                                           {cuda::upload(table), kernels::gate_mlp}, {operands[2], 9}, y,
-                                           nullptr);
+                                           {cuda::upload(table), std::int64_t(Modulation::gate_mlp)},
+                                           {operands[2], 9}, y, nullptr);
             })};
   }
 };

@@ -35,8 +35,9 @@ struct ModulatedRmsNorm : testing::TestWithParam<RowCase> {
               })};
     return {{x, index},
             [=](const auto& operands, Tensor& y) {
-              kernels::modulated_rms_norm(operands[0], weight, kEps, {table, kernels::shift_mlp},
-                                          {table, kernels::scale_mlp}, operands[1], y);
+              kernels::modulated_rms_norm(operands[0], weight, kEps,
+                                          {table, std::int64_t(Modulation::shift_mlp)},
+                                          {table, std::int64_t(Modulation::scale_mlp)}, operands[1], y);
             },
             golden::modulated_rms_norm(x, weight, kEps, {wide, 3}, {wide, 4}, index),
             row.dtype,
@@ -44,7 +45,8 @@ struct ModulatedRmsNorm : testing::TestWithParam<RowCase> {
             H3_ON_CUDA([=](const auto& operands, Tensor& y) {
               const Tensor strict = cuda::upload(table);
               kernels::cuda::modulated_rms_norm(cuda::upload(operands[0]), cuda::upload(weight), kEps,
-                                                {strict, kernels::shift_mlp}, {strict, kernels::scale_mlp},
+                                                {strict, std::int64_t(Modulation::shift_mlp)},
+                                                {strict, std::int64_t(Modulation::scale_mlp)},
                                                 {operands[1], table_rows}, y, nullptr);
             })};
   }
