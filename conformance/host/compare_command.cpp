@@ -1,6 +1,5 @@
 // h3 compare: what a person runs to find out where two replays, or two recordings, part.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -8,6 +7,7 @@
 #include <ostream>
 #include <vector>
 
+#include "conformance/scratch.h"
 #include "ctest/child.h"
 #include "ctest/files.h"
 #include "fixtures/hdf5.h"
@@ -20,17 +20,11 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 struct Files {
-  explicit Files(std::string extension) : extension(std::move(extension)) {
-    std::string name = (fs::temp_directory_path() / "h3_compare_XXXXXX").string();
-    require(::mkdtemp(name.data()) != nullptr, "cannot create {}", name);
-    folder = name;
-  }
-  ~Files() { fs::remove_all(folder); }
-  std::string a() const { return folder / ("a" + extension); }
-  std::string b() const { return folder / ("b" + extension); }
+  std::string a() const { return scratch.path("a" + extension); }
+  std::string b() const { return scratch.path("b" + extension); }
 
-  fs::path folder;
   std::string extension;
+  Scratch scratch = {};
 };
 
 struct Answer {
@@ -41,7 +35,7 @@ struct Answer {
 
 Answer compare_command(const Files& files) {
   const fs::path h3 = fs::read_symlink("/proc/self/exe").parent_path() / "h3";
-  const std::string log = files.folder / "log";
+  const std::string log = files.scratch.path("log");
   const auto end = gate::run_to_end(
       {.arguments = {h3, "compare", files.a(), files.b(), "--json"}, .output_file = log, .time_limit = 60});
   const std::string output = gate::read_file(log);
@@ -69,7 +63,7 @@ std::string report_name(const testing::TestParamInfo<ReportRow>& info) { return 
 struct CompareReports : testing::TestWithParam<ReportRow> {};
 
 TEST_P(CompareReports, names_the_first_differing_node) {
-  const Files files(".json");
+  const Files files{".json"};
   Json b = report();
   GetParam().change(b);
   write_file(files.a(), report().dump());
@@ -128,7 +122,7 @@ std::string file_name(const testing::TestParamInfo<FileRow>& info) { return info
 struct CompareFiles : testing::TestWithParam<FileRow> {};
 
 TEST_P(CompareFiles, names_the_first_differing_dataset) {
-  const Files files(".h5");
+  const Files files{".h5"};
   const auto write = [](const std::string& path, void (*content)(Hdf5Writer&)) {
     Hdf5Writer file(path);
     content(file);

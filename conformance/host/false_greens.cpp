@@ -1,7 +1,6 @@
 // Every known way in which a test run looks green without being so has to come out red, with the reason in
 // the JUnit XML. The misbehaving binary is ctest/false_greens/; here h3_gate runs it as it runs the real one.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <set>
 #include <vector>
 
+#include "conformance/scratch.h"
 #include "ctest/child.h"
 #include "ctest/files.h"
 #include "model/atomic_file.h"
@@ -25,21 +25,6 @@ namespace fs = std::filesystem;
 using namespace gate;
 
 fs::path build_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
-
-// A folder of its own for each case, gone afterwards.
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "h3_false_greens_XXXXXX").string();
-    require(::mkdtemp(name.data()) != nullptr, "cannot create {}", name);
-    path_ = name;
-  }
-  ~Scratch() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 // What a reader of the XML sees: for each case its outcome element, "" when it passed.
 struct Shown {
@@ -86,7 +71,7 @@ struct GateRun {
   ProcessEnd end;
   std::string output;
 
-  fs::path evidence() const { return scratch.path() / "evidence"; }
+  fs::path evidence() const { return scratch.path("evidence"); }
   nlohmann::json receipt() const {
     return nlohmann::json::parse(read_file(evidence() / "receipt.json"), nullptr, false);
   }
@@ -96,7 +81,7 @@ struct GateRun {
     command.insert(command.end(), environment.begin(), environment.end());
     command.push_back(build_folder() / "h3_gate");
     command.insert(command.end(), arguments.begin(), arguments.end());
-    const std::string log = scratch.path() / "gate.log";
+    const std::string log = scratch.path("gate.log");
     end = run_to_end({.arguments = command, .output_file = log, .time_limit = 60});
     output = read_file(log);
   }
@@ -104,9 +89,9 @@ struct GateRun {
   void run_gate(const std::string& gate, const std::string& required,
                 const std::vector<std::string>& environment = {},
                 const std::string& binary = "h3_false_greens") {
-    write_file(scratch.path() / "required.txt", required);
+    write_file(scratch.path("required.txt"), required);
     run(environment,
-        {"--gate", gate, "--binary", build_folder() / binary, "--required", scratch.path() / "required.txt",
+        {"--gate", gate, "--binary", build_folder() / binary, "--required", scratch.path("required.txt"),
          "--evidence", evidence(), "--time-limit", gate.starts_with("hangs") ? "1" : "60"});
   }
 
@@ -531,13 +516,13 @@ struct Labels : testing::TestWithParam<LabelRow> {};
 
 TEST_P(Labels, select_or_fail) {
   const Scratch scratch;
-  write_file(scratch.path() / "CTestTestfile.cmake",
+  write_file(scratch.path("CTestTestfile.cmake"),
              "add_test(block0 true)\nset_tests_properties(block0 PROPERTIES LABELS block0)\n");
-  std::vector<std::string> command = {"ctest", "--test-dir", scratch.path()};
+  std::vector<std::string> command = {"ctest", "--test-dir", scratch.folder()};
   command.insert(command.end(), GetParam().selection.begin(), GetParam().selection.end());
   const ProcessEnd end =
-      run_to_end({.arguments = command, .output_file = scratch.path() / "log", .time_limit = 60});
-  EXPECT_EQ(end.exit_code == 0, GetParam().green) << read_file(scratch.path() / "log");
+      run_to_end({.arguments = command, .output_file = scratch.path("log"), .time_limit = 60});
+  EXPECT_EQ(end.exit_code == 0, GetParam().green) << read_file(scratch.path("log"));
 }
 
 const LabelRow kLabels[] = {

@@ -2,12 +2,11 @@
 #include "harness/ledger.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <ostream>
 
+#include "conformance/scratch.h"
 #include "model/error.h"
 
 namespace h3 {
@@ -55,21 +54,16 @@ std::string damage_name(const testing::TestParamInfo<DamageRow>& info) { return 
 
 struct DamagedLedger : testing::TestWithParam<DamageRow> {
   void SetUp() override {
-    path_ = (std::filesystem::temp_directory_path() / "h3_ledger_XXXXXX").string();
-    const int file = ::mkstemp(path_.data());
-    ASSERT_GE(file, 0);
-    ::close(file);
-    std::filesystem::remove(path_);
     LedgerWriter ledger(path_);
     for (int i = 0; i < 4; ++i) ledger.append({{"event", "part"}, {"text", "number " + std::to_string(i)}});
   }
-  void TearDown() override { std::filesystem::remove(path_); }
 
   std::string content() const {
     std::ifstream file(path_, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  std::string path_;
+  Scratch scratch_;
+  const std::string path_ = scratch_.path("ledger.jsonl");
 };
 
 TEST_P(DamagedLedger, is_believed_up_to_the_damage) {
