@@ -28,9 +28,9 @@ void linear_input_gradient(const Tensor& dy, const Tensor& weight, Tensor& dx);
 void linear_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight);
 
 // On a Hopper GPU: the same bytes. One FP32 accumulator for every element, in the matrix instruction's own
-// registers from the first step to the last; K ascending in one piece, whatever the shape (never split, no
-// atomics); the bias added in FP32, then the one rounding. So tiles, chosen by shape for speed, do not touch
-// the bits.
+// registers from the first step to the last; the depth ascending in one piece, whatever the shape (never
+// split, no atomics); the bias added in FP32, then the one rounding. So tiles, chosen by shape for speed, do
+// not touch the bits.
 //
 // Operands lie on the GPU. N and K are multiples of 8; any S. The call returns before the work is done; it
 // may start while the launch before it on the stream drains, and reads and writes nothing before that one has
@@ -42,10 +42,15 @@ void linear(const Tensor& x, const Tensor& weight, const Tensor* bias, Tensor& y
 // One x and up to three weights of one shape (q, k and v) in one launch: ys[i] = linear(x, weights[i]).
 void linear(const Tensor& x, std::span<const Tensor> weights, std::span<Tensor> ys, Stream stream = nullptr);
 
-// The tile taken by its number, for tests and measurements.
-int tile_count();
-void linear_with_tile(int tile, const Tensor& x, const Tensor& weight, const Tensor* bias, Tensor& y,
-                      Stream stream = nullptr);
+void linear_input_gradient(const Tensor& dy, const Tensor& weight, Tensor& dx, Stream stream = nullptr);
+void linear_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight, Stream stream = nullptr);
+
+// The tile taken by its number, for tests and measurements. Operands as in the call that it stands for: x,
+// weight -> y; dy, weight -> dx; dy, x -> dweight. Only `forward` takes a bias.
+enum class Product { forward, input_gradient, weight_gradient };
+int tile_count(Product product);
+void product_with_tile(Product product, int tile, const Tensor& x, const Tensor& weight, const Tensor* bias,
+                       Tensor& y, Stream stream = nullptr);
 
 }  // namespace cuda
 
