@@ -249,14 +249,6 @@ __global__ __launch_bounds__(kThreads, 1) void linear_kernel(const __grid_consta
 
 // ---- host
 
-int multiprocessors() {
-  int device = 0, count = 0;
-  check(cudaGetDevice(&device), "linear: asking for the device");
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
-        "linear: counting multiprocessors");
-  return count;
-}
-
 std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + part - 1) / part; }
 
 template <class T>

@@ -30,6 +30,13 @@ std::string why_unavailable() {
   return wrong;
 }
 
+int multiprocessors() {
+  int device = 0, count = 0;
+  check(cudaGetDevice(&device), "asking for the device");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "counting multiprocessors");
+  return count;
+}
+
 std::string device_name() {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, 0), "reading the device's properties");

@@ -13,6 +13,7 @@ namespace h3::cuda {
 // architecture, a build whose GPU code does not round as IEEE says (kernels/cuda/arithmetic.h).
 std::string why_unavailable();
 std::string device_name();  // of the device that runs them
+int multiprocessors();      // of the current device
 
 Tensor allocate(DType dtype, const Shape& shape);  // every byte 0xFF, as a new CPU tensor
 Tensor upload(const Tensor& host);

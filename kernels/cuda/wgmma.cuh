@@ -153,6 +153,7 @@ __device__ inline void multiply_step_of_registers(float* sums, const std::uint32
 }
 
 // What reads the sums stays behind the wait before it.
+__device__ inline void settle(float (&sums)[32]) { asm volatile("" : H3_SUMS_64::"memory"); }
 __device__ inline void settle(float (&sums)[64]) { asm volatile("" : H3_SUMS_128::"memory"); }
 
 }  // namespace h3::cuda::hopper
