@@ -25,9 +25,6 @@ namespace {
 using namespace h3::cuda;
 using namespace h3::cuda::hopper;
 
-constexpr int kMultipliers = 2;              // warpgroups
-constexpr int kOutputs = kMultipliers * 64;  // of a tile
-constexpr int kThreads = (kMultipliers + 1) * kWarpgroup;
 constexpr int kMaxWeights = 3;
 constexpr int kSharedBytes = 227 * 1024;
 constexpr int kAlignment = 1024;
@@ -48,10 +45,13 @@ struct Products {
   bool fp32;
 };
 
-// kFirst + kSecond rows of x by kOutputs outputs; one or two instructions take the rows. The depth of an
-// operand lies along its rows in memory, or, where it is deep, over them.
-template <Product kProduct, int kFirst_, int kSecond_ = 0>
+// kFirst + kSecond rows of x by kOutputs outputs, 64 for a warpgroup; one or two instructions take the rows.
+// The depth of an operand lies along its rows in memory, or, where it is deep, over them.
+template <Product kProduct, int kFirst_, int kSecond_ = 0, int kMultipliers_ = 2>
 struct Tile {
+  static constexpr int kMultipliers = kMultipliers_;  // warpgroups
+  static constexpr int kOutputs = kMultipliers * 64;
+  static constexpr int kThreads = (kMultipliers + 1) * kWarpgroup;
   static constexpr int kFirst = kFirst_, kSecond = kSecond_;
   static constexpr int kRows = kFirst + kSecond;
   static constexpr bool kDeepWeight = kProduct != Product::forward;
@@ -65,7 +65,8 @@ struct Tile {
   static constexpr int kSlotBytes = kWeightBytes + kRows * kTileRowBytes;
   static constexpr int out_bytes(int stage_rows) { return kMultipliers * 2 * stage_rows * kTileRowBytes; }
   static constexpr int slots(int stage_rows) {
-    return std::min(12, (kSharedBytes - kAlignment - out_bytes(stage_rows) - 256) / kSlotBytes);
+    return std::min(24 / kMultipliers,
+                    (kSharedBytes - kAlignment - out_bytes(stage_rows) - 256) / kSlotBytes);
   }
   static constexpr int kStageRows = slots(32) == slots(8) ? 32 : 8;  // rows of y on their way out at once
   static constexpr int kStageBytes = kStageRows * kTileRowBytes;
@@ -87,7 +88,7 @@ __device__ Place place_of(const Products& products, int tile) {
   const int first = tile / (passed * products.panel) * products.panel;
   const int width = min(products.panel, products.row_tiles - first);
   const int at = tile - first * passed, output = at / width;
-  return {output / products.output_tiles, std::int64_t(output % products.output_tiles) * kOutputs,
+  return {output / products.output_tiles, std::int64_t(output % products.output_tiles) * T::kOutputs,
           std::int64_t(first + at % width) * T::kRows};
 }
 
@@ -117,7 +118,7 @@ __device__ void copy_tiles(const Products& products, Ring<T> ring) {
       };
       barrier_wait(ring.is_empty(), ring.phase ^ 1);
       barrier_expect(ring.is_full(), T::kSlotBytes);
-      for (int output = 0; output < kOutputs; output += T::kDeepWeight ? kTileColumns : kOutputs)
+      for (int output = 0; output < T::kOutputs; output += T::kDeepWeight ? kTileColumns : T::kOutputs)
         copy(products.weight[place.weight], T::kDeepWeight, place.output + output,
              ring.memory() + output * kTileRowBytes);
       for (int row = 0; row < T::kRows; row += T::kBoxRows)
@@ -214,7 +215,7 @@ __device__ __forceinline__ void store_tile(const Products& products, const Place
 }
 
 template <class T>
-__global__ __launch_bounds__(kThreads, 1) void linear_kernel(const __grid_constant__ Products products) {
+__global__ __launch_bounds__(T::kThreads, 1) void linear_kernel(const __grid_constant__ Products products) {
   extern __shared__ std::uint8_t memory[];
   const std::uint32_t slots = (shared_address(memory) + kAlignment - 1) / kAlignment * kAlignment;
   const std::uint32_t stages = slots + T::kSlots * T::kSlotBytes, full = stages + T::kOutBytes;
@@ -222,14 +223,14 @@ __global__ __launch_bounds__(kThreads, 1) void linear_kernel(const __grid_consta
   if (threadIdx.x == 0) {
     for (int slot = 0; slot < T::kSlots; ++slot) {
       barrier_init(ring.full + slot * 8, 1);
-      barrier_init(ring.empty + slot * 8, kMultipliers);
+      barrier_init(ring.empty + slot * 8, T::kMultipliers);
     }
     barrier_init_fence();
   }
   __syncthreads();
 
   const int warpgroup = threadIdx.x / kWarpgroup, thread = threadIdx.x % kWarpgroup;
-  if (warpgroup == kMultipliers) {
+  if (warpgroup == T::kMultipliers) {
     give_registers<24>();
     if (thread == 0) {
       wait_for_predecessor();
@@ -259,9 +260,9 @@ void launch(Products products, const Tensor& x, std::span<const Tensor> weights,
   };
   products.x = map(x, T::kDeepX, products.rows, T::kBoxRows);
   for (std::size_t i = 0; i < weights.size(); ++i)
-    products.weight[i] = map(weights[i], T::kDeepWeight, products.outputs, kOutputs);
+    products.weight[i] = map(weights[i], T::kDeepWeight, products.outputs, T::kOutputs);
   products.steps = int(parts(products.depth, kTileColumns));
-  products.output_tiles = int(parts(products.outputs, kOutputs));
+  products.output_tiles = int(parts(products.outputs, T::kOutputs));
   products.row_tiles = int(parts(products.rows, T::kRows));
   products.panel = std::max(1, kPanelRows / T::kRows);
   products.tiles = products.output_tiles * products.row_tiles * int(weights.size());
@@ -271,7 +272,7 @@ void launch(Products products, const Tensor& x, std::span<const Tensor> weights,
   early.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = std::min(multiprocessors(), products.tiles);
-  config.blockDim = kThreads;
+  config.blockDim = T::kThreads;
   config.dynamicSmemBytes = T::kUsedBytes;
   config.stream = stream;
   config.attrs = &early;
@@ -282,24 +283,24 @@ void launch(Products products, const Tensor& x, std::span<const Tensor> weights,
 }
 
 struct TileEntry {
-  int rows;
+  int rows, outputs;
   int step_ns;  // of kTileColumns along the depth, measured on an H200 at work; only the choice depends on it
   void (*launch)(Products, const Tensor&, std::span<const Tensor>, Stream);
 };
 
 template <class T>
 constexpr TileEntry entry(int step_ns) {
-  return {T::kRows, step_ns, launch<T>};
+  return {T::kRows, T::kOutputs, step_ns, launch<T>};
 }
 
 // Any number of rows of x.
 template <Product P>
 constexpr TileEntry kRowTiles[] = {
-    entry<Tile<P, 8>>(280),        entry<Tile<P, 16>>(285),  entry<Tile<P, 32>>(290),
-    entry<Tile<P, 64>>(295),       entry<Tile<P, 88>>(300),  entry<Tile<P, 136>>(410),
-    entry<Tile<P, 160>>(505),      entry<Tile<P, 176>>(535), entry<Tile<P, 192>>(585),
-    entry<Tile<P, 232>>(700),      entry<Tile<P, 256>>(760), entry<Tile<P, 136, 136>>(805),
-    entry<Tile<P, 160, 152>>(950),
+    entry<Tile<P, 8>>(280),        entry<Tile<P, 16>>(285),      entry<Tile<P, 32>>(290),
+    entry<Tile<P, 64>>(295),       entry<Tile<P, 88>>(300),      entry<Tile<P, 136>>(410),
+    entry<Tile<P, 160>>(505),      entry<Tile<P, 176>>(535),     entry<Tile<P, 192>>(585),
+    entry<Tile<P, 232>>(700),      entry<Tile<P, 256>>(760),     entry<Tile<P, 136, 136>>(805),
+    entry<Tile<P, 160, 152>>(950), entry<Tile<P, 8, 0, 1>>(150),
 };
 
 // Rows of dW are columns of dY, read 64 at a time.
@@ -328,7 +329,7 @@ int choose(std::span<const TileEntry> tiles, std::int64_t rows, std::int64_t out
   int best = 0;
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < int(tiles.size()); ++i) {
-    const std::int64_t turns = parts(parts(rows, tiles[i].rows) * parts(outputs, kOutputs), places);
+    const std::int64_t turns = parts(parts(rows, tiles[i].rows) * parts(outputs, tiles[i].outputs), places);
     const double time = std::max(reading, double(turns * parts(depth, kTileColumns)) * tiles[i].step_ns);
     if (time < least) least = time, best = i;
   }
@@ -418,7 +419,7 @@ void multiply(Product product, int tile, const Tensor& x, std::span<const Tensor
           names.x);
   constexpr std::int64_t kLimit = std::int64_t(1) << 31;  // of a coordinate of the copy engine, and of tiles
   require(std::max({rows, outputs, depth}) < kLimit - 512 &&
-              parts(rows, 8) * parts(outputs, kOutputs) * kMaxWeights < kLimit,
+              parts(rows, 8) * parts(outputs, 64) * kMaxWeights < kLimit,
           "{}: {} rows of {} by {} outputs are more than the GPU kernel counts", names.product, rows, depth,
           outputs);
   const std::span<const TileEntry> tiles = tiles_of(product);
