@@ -64,15 +64,17 @@ __device__ Heads of_lane(const Heads& x, int lane) {
   return other;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 6)
     normalise_and_rotate(const Operands q, const Operands k, const float* cos, const float* sin, int heads,
                          int rotated, float eps) {
-  const Operands a = blockIdx.y == 0 ? q : k;
+  const bool is_q = blockIdx.y == 0;
+  const Element *const from = is_q ? q.x : k.x, *const weights = is_q ? q.weight : k.weight;
+  Element *const to = is_q ? q.rotated : k.rotated, *const kept = is_q ? q.normed : k.normed;
   const std::int64_t row = blockIdx.x;
   const int lane = threadIdx.x % kLanes, half = rotated / 2 / kV;
   const bool low = lane < half, rotates = lane < 2 * half;
   const int partner = low ? lane + half : rotates ? lane - half : lane;
-  const Heads weight = Heads::load(a.weight + lane * kV);
+  const Heads weight = Heads::load(weights + lane * kV);
   const Heads c = angles(cos, row * rotated + lane * kV, rotates), s = angles(sin, row * rotated + lane * kV, rotates);
   for (int done = 0; done < heads; done += kAtOnce * kThreads / kLanes) {  // the whole warp in step
     const int first = done + threadIdx.x / kLanes;
@@ -80,15 +82,15 @@ __global__ void __launch_bounds__(kThreads)
     Heads x[kAtOnce] = {};
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      if (first + i * kThreads / kLanes < heads) x[i] = Heads::load(a.x + at + i * kThreads * kV);
+      if (first + i * kThreads / kLanes < heads) x[i] = Heads::load(from + at + i * kThreads * kV);
     }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       const Heads n = normed_head(x[i], weight, eps), other = of_lane(n, partner);
       const Heads turned = low ? n * c - other * s : n * c + other * s;
       if (first + i * kThreads / kLanes < heads) {
-        if (a.normed != nullptr) n.store(a.normed + at + i * kThreads * kV);
-        (rotates ? turned : n).store(a.rotated + at + i * kThreads * kV);
+        if (kept != nullptr) n.store(kept + at + i * kThreads * kV);
+        (rotates ? turned : n).store(to + at + i * kThreads * kV);
       }
     }
   }

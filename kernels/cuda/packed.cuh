@@ -1,8 +1,8 @@
 // Elements of a row in their own type, two to a register: sums and products without widening. Each is rounded
 // once, to nearest even, and is R of the FP32 operation that the arithmetic descriptions name: FP32 has at
 // least 2p + 2 significant bits for the p of BF16 (8) and FP16 (11), and then rounding to FP32 in between
-// changes nothing (Figueroa, "When is double rounding innocuous?", 1995). conformance/rows/packed_cuda.cu
-// looks at every pair of operands.
+// changes nothing (Figueroa, "When is double rounding innocuous?", 1995). conformance/rows/packed_cuda.cpp
+// looks at every pair of words.
 #pragma once
 
 #include "kernels/cuda/vector.cuh"
