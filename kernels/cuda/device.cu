@@ -52,6 +52,23 @@ Tensor allocate(DType dtype, const Shape& shape) {
   return {dtype, shape, std::move(owner), Device::cuda};
 }
 
+void poison(Tensor& device) {
+  require(device.device() == Device::cuda, "poison: the tensor lies on the CPU");
+  check(cudaMemset(device.bytes(), 0xff, device.size_bytes()), "poisoning device memory");
+}
+
+std::int64_t free_bytes() {
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  return std::int64_t(free);
+}
+
+void copy(const Tensor& from, Tensor to) {
+  require(from.device() == Device::cuda && to.device() == Device::cuda && from.size_bytes() == to.size_bytes(),
+          "copy: {} to {}, expected as many bytes, both on the GPU", to_string(from.shape()), to_string(to.shape()));
+  check(cudaMemcpy(to.bytes(), from.bytes(), to.size_bytes(), cudaMemcpyDeviceToDevice), "copying on the device");
+}
+
 Tensor upload(const Tensor& host) {
   require(host.device() == Device::cpu, "upload: the tensor lies on the GPU already");
   Tensor device = allocate(host.dtype(), host.shape());
