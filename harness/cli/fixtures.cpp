@@ -24,8 +24,8 @@ struct InputsOptions {
   std::uint64_t seed = kDefaultSeed;
 };
 
-// What fixtures/export_block0.py and export_block0_backward.py read: per layout the packed rows' stand-in, the
-// gradient of the block's output, positions, tags and timesteps.
+// What fixtures/export_block0.py and export_block0_backward.py read: per layout the packed rows' stand-in,
+// the gradient of the block's output, positions, tags and timesteps.
 void write_inputs(const InputsOptions& options) {
   const Config config;
   std::filesystem::create_directories(options.out);
