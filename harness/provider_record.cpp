@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "fixtures/hdf5.h"
+#include "harness/compare.h"
 #include "model/digest.h"
 
 namespace h3 {
@@ -38,12 +39,11 @@ ProviderNode load_node(const Hdf5Reader& file, const std::string& path) {
   return node;
 }
 
-ProviderGradient load_gradient(const Hdf5Reader& file, const std::string& path, const std::string& name) {
+ProviderGradient load_gradient(const Hdf5Reader& file, const std::string& path) {
   const std::string dtype = file.string_attribute(path, "dtype");
   require(dtype == name_of(DType::bf16) || dtype == name_of(DType::fp32), "{}: {}: dtype {}", file.path(),
           path, dtype);
   ProviderGradient gradient{
-      .name = name,
       .dtype = dtype == name_of(DType::bf16) ? DType::bf16 : DType::fp32,
       .shape = {file.int_attribute(path, "height"), file.int_attribute(path, "width")},
       .elements_moved = file.int_attribute(path, "elements_moved"),
@@ -180,7 +180,7 @@ std::optional<ProviderGradients> ProviderGradients::load(const std::filesystem::
   ProviderGradients record;
   record.source_ = load_source(file, root);
   for (const auto& name : file.list(root + "/gradients"))
-    record.gradients_[name] = load_gradient(file, root + "/gradients/" + name, name);
+    record.gradients_[name] = load_gradient(file, root + "/gradients/" + name);
   return record;
 }
 

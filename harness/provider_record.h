@@ -10,11 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "harness/compare.h"
 #include "model/graph.h"
 #include "model/tensor.h"
 
 namespace h3 {
+
+struct Bound;  // harness/compare.h
 
 // Where two tensors first part. `element` is a column of the row; both are -1 when only the fact is known.
 struct Drift {
@@ -38,12 +39,12 @@ struct ProviderVerdict {
 struct RecordedBytes {
   DType dtype = DType::bf16;
   std::int64_t height = 0;  // rows of the whole
-  std::string sha256;
-  std::string xxh3_128;
+  std::string sha256 = {};
+  std::string xxh3_128 = {};
   std::int64_t rows_per_digest = 1;
-  std::vector<std::uint64_t> row_digests;
-  std::vector<std::int64_t> sampled_rows;
-  Tensor rows;  // (sampled, cols)
+  std::vector<std::uint64_t> row_digests = {};
+  std::vector<std::int64_t> sampled_rows = {};
+  Tensor rows = {};  // (sampled, cols)
 };
 
 // head_dim 0: the tensor has no heads.
@@ -58,11 +59,10 @@ struct ProviderNode : RecordedBytes {
 // A gradient; of several runs the largest errors. Where the runs differ, no bytes are recorded: cuDNN's
 // attention and index_select's backward add up with atomics.
 struct ProviderGradient {
-  std::string name;
   DType dtype = DType::bf16;
-  Shape shape;                         // (rows, cols)
-  std::int64_t elements_moved = 0;     // between the runs
-  std::optional<RecordedBytes> bytes;  // when none moved
+  Shape shape = {};                         // (rows, cols)
+  std::int64_t elements_moved = 0;          // between the runs
+  std::optional<RecordedBytes> bytes = {};  // when none moved
   double relative_l2 = 0, max_abs = 0, absmax = 0;
   std::uint64_t max_ulp = 0;  // steps to the rounded FP64 gradient; large where that is near zero
 
