@@ -6,7 +6,8 @@
 //   y[i + half] = R(R(x[i + half] * c[i + half]) + R(x[i] * s[i + half]))
 // products and sums in FP32, each rounded to BF16; channels from 2 * half (96) on are copied.
 //
-// Errors: wrong dtype or shape, more rotated channels than a head has.
+// Errors: wrong dtype or shape, more rotated channels than a head has; on the GPU heads of more than 128
+// channels.
 #pragma once
 
 #include "kernels/cuda/stream.h"
