@@ -10,7 +10,8 @@ namespace h3::kernels::cuda {
 namespace {
 
 using Element = __nv_bfloat16;
-constexpr int kThreads = 128, kAtOnce = 7;  // heads of a thread that are loaded before the first one is turned
+constexpr int kThreads = 128,
+              kAtOnce = 7;  // heads of a thread that are loaded before the first one is turned
 
 // V angles, rounded.
 template <int V>
@@ -23,8 +24,8 @@ __device__ h3::cuda::Packed<Element, V> angles(const float* from) {
 
 // A block per packed row. A thread has V channels of every blockDim.y-th head, and so its angles once.
 template <int V>
-__global__ void __launch_bounds__(kThreads)
-    rotate_row(const Element* x, const float* cos, const float* sin, int heads, int width, int rotated, Element* y) {
+__global__ void __launch_bounds__(kThreads) rotate_row(const Element* x, const float* cos, const float* sin,
+                                                       int heads, int width, int rotated, Element* y) {
   using Own = h3::cuda::Packed<Element, V>;
   const std::int64_t row = blockIdx.x;
   const int channel = threadIdx.x * V, half = rotated / 2;
@@ -33,7 +34,8 @@ __global__ void __launch_bounds__(kThreads)
   Own c, s;
   if (rotates) c = angles<V>(cos + row * rotated + channel), s = angles<V>(sin + row * rotated + channel);
   for (int first = threadIdx.y; first < heads; first += kAtOnce * blockDim.y) {
-    const std::int64_t base = (row * heads + first) * width + channel, step = std::int64_t(blockDim.y) * width;
+    const std::int64_t base = (row * heads + first) * width + channel,
+                       step = std::int64_t(blockDim.y) * width;
     Own own[kAtOnce], other[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
@@ -59,10 +61,10 @@ void mm_rope(const Tensor& x, const Tensor& cos, const Tensor& sin, Tensor& y, S
   constexpr const char* kRow = "mm_rope";
   require(x.shape().size() == 3, "{}: x is {}, expected (rows, heads, channels)", kRow, to_string(x.shape()));
   const std::int64_t rows = x.shape()[0], heads = x.shape()[1], width = x.shape()[2], rotated = cos.cols();
-  require(rotated % 2 == 0 && rotated <= width, "{}: {} rotated channels in heads of {}, expected an even part", kRow,
-          rotated, width);
-  require(width <= kThreads && heads < (std::int64_t(1) << 24), "{}: {} heads of {} channels, expected at most {} channels",
-          kRow, heads, width, kThreads);
+  require(rotated % 2 == 0 && rotated <= width,
+          "{}: {} rotated channels in heads of {}, expected an even part", kRow, rotated, width);
+  require(width <= kThreads && heads < (std::int64_t(1) << 24),
+          "{}: {} heads of {} channels, expected at most {} channels", kRow, heads, width, kThreads);
   h3::cuda::require_tensor(kRow, "x", x, DType::bf16, x.shape());
   h3::cuda::require_tensor(kRow, "cos", cos, DType::fp32, {rows, rotated});
   h3::cuda::require_tensor(kRow, "sin", sin, DType::fp32, {rows, rotated});
@@ -72,8 +74,8 @@ void mm_rope(const Tensor& x, const Tensor& cos, const Tensor& sin, Tensor& y, S
     const int parts = int(width / w.value);
     const dim3 threads(parts, std::max(1, kThreads / parts));
     rotate_row<w.value><<<grid, threads, 0, stream>>>(
-        reinterpret_cast<const Element*>(x.bytes()), cos.data<float>(), sin.data<float>(), int(heads), int(width),
-        int(rotated), reinterpret_cast<Element*>(y.bytes()));
+        reinterpret_cast<const Element*>(x.bytes()), cos.data<float>(), sin.data<float>(), int(heads),
+        int(width), int(rotated), reinterpret_cast<Element*>(y.bytes()));
   });
   h3::cuda::check_launch(kRow);
 }

@@ -1,5 +1,6 @@
-// On Hopper: a block a row, the row in registers, each thread with the partials of its vectors; rows of at most 128
-// columns (heads) a warp each. The order of the sum is the one rms_norm.h states, whatever the launch.
+// On Hopper: a block a row, the row in registers, each thread with the partials of its vectors; rows of at
+// most 128 columns (heads) a warp each. The order of the sum is the one rms_norm.h states, whatever the
+// launch.
 #include <algorithm>
 #include <cmath>
 
@@ -31,8 +32,8 @@ struct Rows {
   const std::int64_t* index;
 };
 
-// The halving tree over the 32 partials of a group, kOfThread consecutive ones in each thread; every thread of the
-// group has the sum. Each addition has the operands that the tree has, in one order or the other.
+// The halving tree over the 32 partials of a group, kOfThread consecutive ones in each thread; every thread
+// of the group has the sum. Each addition has the operands that the tree has, in one order or the other.
 template <int kOfThread>
 __device__ float group_sum(float (&partial)[kOfThread]) {
 #pragma unroll
@@ -86,12 +87,13 @@ __device__ void forget(uint4& bits) {
   asm volatile("" : "+r"(bits.x), "+r"(bits.y), "+r"(bits.z), "+r"(bits.w));
 }
 
-// V is one or two vectors of the order. Thread t has vectors t, t + kThreads, ... of V elements, and so the order's
-// partials V / 4 * t to V / 4 * (t + 1) - 1.
+// V is one or two vectors of the order. Thread t has vectors t, t + kThreads, ... of V elements, and so the
+// order's partials V / 4 * t to V / 4 * (t + 1) - 1.
 template <int V>
-constexpr int kThreads = kPartials * kVector / V;
+constexpr int kThreads = kPartials* kVector / V;
 template <int V>
-constexpr int kBlocks = V == kVector ? 8 : 12;  // of a multiprocessor: rows in flight that keep its memory busy
+constexpr int kBlocks =
+    V == kVector ? 8 : 12;  // of a multiprocessor: rows in flight that keep its memory busy
 
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads<V>, kBlocks<V>) norm_wide_rows(const Rows<T> a) {
@@ -139,7 +141,8 @@ constexpr int kNarrowThreads = 128, kRowsOfWarp = 4, kRowsOfBlock = kRowsOfWarp 
 template <class T>
 __global__ void __launch_bounds__(kNarrowThreads) norm_narrow_rows(const Rows<T> a) {
   using V = Vector<T, kVector>;
-  const std::int64_t first = (std::int64_t(blockIdx.x) * (kNarrowThreads / 32) + threadIdx.x / 32) * kRowsOfWarp;
+  const std::int64_t first =
+      (std::int64_t(blockIdx.x) * (kNarrowThreads / 32) + threadIdx.x / 32) * kRowsOfWarp;
   const int vector = threadIdx.x % 32;
   const bool holds = vector < a.cols / kVector;
   V v[kRowsOfWarp] = {};
