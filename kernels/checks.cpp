@@ -43,6 +43,13 @@ void require_part(std::string_view row, std::string_view argument, const TablePa
           to_string(part.table.shape()), cols);
 }
 
+void require_part_gradient(std::string_view row, std::string_view argument, const TablePart& part,
+                           DType dtype, std::int64_t cols, std::int64_t table_rows) {
+  require_part(row, argument, part, dtype, cols);
+  require(part.table.rows() == table_rows, "{}: {} has {} table rows, expected {}", row, argument,
+          part.table.rows(), table_rows);
+}
+
 std::span<const std::int64_t> checked_index(std::string_view row, std::string_view argument,
                                             const Tensor& index, std::int64_t rows, std::int64_t limit) {
   require_tensor(row, argument, index, DType::i64, {rows});

@@ -25,6 +25,10 @@ void require_rank(std::string_view row, std::string_view argument, const Tensor&
 void require_part(std::string_view row, std::string_view argument, const TablePart& part, DType dtype,
                   std::int64_t cols);
 
+// The same part of the gradient of a table with `table_rows` rows.
+void require_part_gradient(std::string_view row, std::string_view argument, const TablePart& part,
+                           DType dtype, std::int64_t cols, std::int64_t table_rows);
+
 // (rows) i64, every value in [0, limit).
 std::span<const std::int64_t> checked_index(std::string_view row, std::string_view argument,
                                             const Tensor& index, std::int64_t rows, std::int64_t limit);

@@ -1,6 +1,8 @@
 #include "kernels/gate_residual.h"
 
 #include "kernels/checks.h"
+#include "kernels/numerics/row_sum.h"
+#include "kernels/numerics/rows.h"
 #include "model/parallel.h"
 
 namespace h3::kernels {
@@ -37,6 +39,37 @@ void residual(const Tensor& x, const Tensor& branch, Tensor& y) {
   parallel_for(0, x.elements(), 1 << 16, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) out[i] = to_bf16(to_float(in[i]) + to_float(b[i]));
   });
+}
+
+void gate_residual_backward(const Tensor& branch, const TablePart& gate, const Tensor& index,
+                            const Tensor& dy, Tensor& dbranch, TablePart dgate) {
+  constexpr const char* kRow = "gate_residual_backward";
+  require_dtype(kRow, "branch", branch, {DType::bf16});
+  require_rank(kRow, "branch", branch, 2);
+  const std::int64_t rows = branch.shape()[0], cols = branch.cols();
+  require_part(kRow, "gate", gate, DType::bf16, cols);
+  const auto chosen = checked_index(kRow, "index", index, rows, gate.table.rows());
+  require_tensor(kRow, "dy", dy, DType::bf16, branch.shape());
+  require_tensor(kRow, "dbranch", dbranch, DType::bf16, branch.shape());
+  require_part_gradient(kRow, "dgate", dgate, DType::bf16, cols, gate.table.rows());
+  const Bf16 *d = dy.data<Bf16>(), *b = branch.data<Bf16>();
+  parallel_for(0, rows, 16, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t s = first; s < last; ++s) {
+      const Bf16* g = gate.table.data<Bf16>() + gate.offset(chosen[s], cols);
+      Bf16* out = dbranch.data<Bf16>() + s * cols;
+      for (std::int64_t c = 0; c < cols; ++c) out[c] = to_bf16(to_float(g[c]) * to_float(d[s * cols + c]));
+    }
+  });
+  numerics::sum_rows(
+      numerics::segments_of(chosen, gate.table.rows()), cols,
+      [&](std::int64_t s, std::int64_t first, std::int64_t count, float* terms) {
+        const std::int64_t at = s * cols + first;
+        for (std::int64_t c = 0; c < count; ++c)
+          terms[c] = round_bf16(to_float(d[at + c]) * to_float(b[at + c]));
+      },
+      [&](std::int64_t e, std::int64_t first, std::int64_t count, const float* sum) {
+        numerics::narrow(sum, dgate.offset(e, cols) + first, count, dgate.table);
+      });
 }
 
 }  // namespace h3::kernels

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "kernels/numerics/chain.h"
+#include "kernels/numerics/row_sum.h"
+#include "kernels/numerics/rows.h"
 #include "model/parallel.h"
 
 namespace h3::kernels {
@@ -89,6 +91,21 @@ void linear_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight) 
   require(dy.rows() == x.rows(), "linear_weight_gradient: dy has {} rows, x has {}", dy.rows(), x.rows());
   require_result("linear_weight_gradient: dweight", dweight, dy.cols(), x.cols());
   product(numerics::columns_of(dy), numerics::columns_of(x), nullptr, dweight);
+}
+
+void linear_bias_gradient(const Tensor& dy, Tensor& dbias) {
+  require_operand("linear_bias_gradient: dy", dy);
+  require(!dbias.empty() && dbias.dtype() == DType::bf16 && dbias.shape() == Shape{dy.cols()},
+          "linear_bias_gradient: dbias: {} {}, expected bf16 {}", name_of(dbias.dtype()),
+          to_string(dbias.shape()), dy.cols());
+  numerics::sum_rows(
+      numerics::one_segment(dy.rows()), dy.cols(),
+      [&](std::int64_t row, std::int64_t first, std::int64_t count, float* terms) {
+        numerics::widen(dy, row * dy.cols() + first, count, terms);
+      },
+      [&](std::int64_t, std::int64_t first, std::int64_t count, const float* sum) {
+        numerics::narrow(sum, first, count, dbias);
+      });
 }
 
 }  // namespace h3::kernels

@@ -6,6 +6,7 @@
 // row of y therefore depends on its row of x alone.
 //
 // Gradients are the same chain over another extent: dX over N ascending, dW over the S rows ascending.
+// The bias' is R(row sum of dy) (kernels/numerics/row_sum.h).
 //
 // Errors: one line for a wrong dtype, a shape that does not fit, or an empty operand.
 #pragma once
@@ -27,6 +28,9 @@ void linear_input_gradient(const Tensor& dy, const Tensor& weight, Tensor& dx);
 // dy (S,N) bf16, x (S,K) bf16 -> dweight (N,K), bf16 or fp32.
 void linear_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight);
 
+// dy (S,N) bf16 -> dbias (N) bf16.
+void linear_bias_gradient(const Tensor& dy, Tensor& dbias);
+
 // On a Hopper GPU: the same bytes. One FP32 accumulator for every element, in the matrix instruction's own
 // registers from the first step to the last; K ascending in one piece, whatever the shape (never split, no
 // atomics); the bias added in FP32, then the one rounding. So tiles, chosen by shape for speed, do not touch
@@ -41,6 +45,13 @@ void linear(const Tensor& x, const Tensor& weight, const Tensor* bias, Tensor& y
 
 // One x and up to three weights of one shape (q, k and v) in one launch: ys[i] = linear(x, weights[i]).
 void linear(const Tensor& x, std::span<const Tensor> weights, std::span<Tensor> ys, Stream stream = nullptr);
+
+void linear_input_gradient(const Tensor& dy, const Tensor& weight, Tensor& dx, Stream stream = nullptr);
+void linear_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight, Stream stream = nullptr);
+
+// `workspace` is fp32 with at least linear_bias_workspace(S, N) elements.
+void linear_bias_gradient(const Tensor& dy, Tensor& dbias, Tensor& workspace, Stream stream = nullptr);
+std::int64_t linear_bias_workspace(std::int64_t rows, std::int64_t outputs);
 
 // The tile taken by its number, for tests and measurements.
 int tile_count();

@@ -8,6 +8,15 @@
 //   Modulated: y = R(R(n * R(1 + scale)) + shift), scale and shift the table row of that row of x.
 // A row depends on itself alone.
 //
+// Backward, in the order of PyTorch's kernel with the FMAs its compiler makes; r as above:
+//   128 partial sums per row over the same vectors: partial = fma(r, (dy * w) * x, partial) from 0; the same
+//   trees; sum is theirs. dx = R(((1 / N) * r) * fma(dy, N * w, -((r * x) * sum))).
+//   dweight = R(row sum of (dy * x) * r), the row sum of kernels/numerics/row_sum.h.
+//   Modulated: dn = R(dy * R(1 + scale)) stands for dy in both. For every table row dshift = R(row sum of dy)
+//   and dscale = R(row sum of R(dy * n)) over its rows, 0 where it has none; dweight takes the rows table row
+//   after table row.
+// dx of a row depends on that row alone.
+//
 // Errors: mixed dtypes, N not a multiple of 4, shapes that do not fit, an index outside the table.
 #pragma once
 
@@ -24,12 +33,30 @@ void rms_norm(const Tensor& x, const Tensor& weight, float eps, Tensor& y);
 void modulated_rms_norm(const Tensor& x, const Tensor& weight, float eps, const TablePart& shift,
                         const TablePart& scale, const Tensor& index, Tensor& y);
 
+// dy, dx (..., N), dweight (N), all of the type of x.
+void rms_norm_backward(const Tensor& x, const Tensor& weight, float eps, const Tensor& dy, Tensor& dx,
+                       Tensor& dweight);
+
+// dshift, dscale: parts of the table's gradient, every row of them written.
+void modulated_rms_norm_backward(const Tensor& x, const Tensor& weight, float eps, const TablePart& scale,
+                                 const Tensor& index, const Tensor& dy, Tensor& dx, Tensor& dweight,
+                                 TablePart dshift, TablePart dscale);
+
 namespace cuda {
 
 // The same on Hopper, bit for bit; tensors on the GPU, refused before the launch when they do not fit.
+// `workspace` is fp32 with at least as many elements as the function beside says.
 void rms_norm(const Tensor& x, const Tensor& weight, float eps, Tensor& y, Stream stream);
 void modulated_rms_norm(const Tensor& x, const Tensor& weight, float eps, const TablePart& shift,
                         const TablePart& scale, const h3::cuda::RowIndex& index, Tensor& y, Stream stream);
+void rms_norm_backward(const Tensor& x, const Tensor& weight, float eps, const Tensor& dy, Tensor& dx,
+                       Tensor& dweight, Tensor& workspace, Stream stream);
+std::int64_t rms_norm_workspace(std::int64_t rows, std::int64_t cols);
+void modulated_rms_norm_backward(const Tensor& x, const Tensor& weight, float eps, const TablePart& scale,
+                                 const h3::cuda::RowIndex& index, const Tensor& dy, Tensor& dx,
+                                 Tensor& dweight, TablePart dshift, TablePart dscale, Tensor& workspace,
+                                 Stream stream);
+std::int64_t modulated_rms_norm_workspace(const h3::cuda::RowIndex& index, std::int64_t cols);
 
 }  // namespace cuda
 

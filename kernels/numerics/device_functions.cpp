@@ -138,6 +138,15 @@ float sine(Angle angle) {
   return angle.quadrant & 2 ? std::fma(y, -1.0f, 0.0f) : y;
 }
 
+// expf(-x) comes as power * scale.
+H3_VECTOR_CLONES void silu_gradient_chunk(const float* dy, const float* x, const float* power, const float* scale,
+                                          float* dx, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float s = 1.0f / (1.0f + power[i] * scale[i]);
+    dx[i] = (dy[i] * s) * std::fma(x[i], 1.0f - s, 1.0f);
+  }
+}
+
 }  // namespace
 
 float ex2_approx(float x) {
@@ -204,6 +213,21 @@ void silu_fp32(const float* x, float* y, std::size_t count) {
     exp_reduce_negated(x + i, power, scale, n);
     ex2_approx(power, power, n);
     for (std::size_t j = 0; j < n; ++j) y[i + j] = x[i + j] / (1.0f + power[j] * scale[j]);
+  }
+}
+
+float silu_gradient_fp32(float dy, float x) {
+  const float s = 1.0f / (1.0f + cuda_expf(-x));
+  return (dy * s) * std::fma(x, 1.0f - s, 1.0f);
+}
+
+void silu_gradient_fp32(const float* dy, const float* x, float* dx, std::size_t count) {
+  float power[kChunk], scale[kChunk];
+  for (std::size_t i = 0; i < count; i += kChunk) {
+    const std::size_t n = std::min(kChunk, count - i);
+    exp_reduce_negated(x + i, power, scale, n);
+    ex2_approx(power, power, n);
+    silu_gradient_chunk(dy + i, x + i, power, scale, dx + i, n);
   }
 }
 

@@ -34,4 +34,9 @@ float cuda_cosf(float x);
 float silu_fp32(float x);
 void silu_fp32(const float* x, float* y, std::size_t count);  // the same bits; y may be x
 
+// dx of y = silu(x) as PyTorch computes it: (dy * s) * fma(x, 1 - s, 1) with s = 1 / (1 + expf(-x)), every
+// operation rounded to FP32.
+float silu_gradient_fp32(float dy, float x);
+void silu_gradient_fp32(const float* dy, const float* x, float* dx, std::size_t count);  // dx may be dy or x
+
 }  // namespace h3::numerics
