@@ -23,12 +23,14 @@ struct ReplayRequest {
   bool repeat = false;                // run every node twice and compare all bytes
   bool batch_rows = true;             // rows alone and rows inside another sequence
   bool permute_rows = false;          // permute the packed rows, canonicalise, replay, undo (control H-C3)
+  int backward_passes = 1;            // whole backward passes, whose digests are compared
 };
 
 struct GoldenError {
   double relative_l2 = 0, max_abs = 0;
   std::int64_t max_abs_index = 0;
-  // Of relative_l2: 1.25 x the provider's own error + 1e-3. Absent without a record.
+  // Of relative_l2, from the provider's own error: of a node 1.25 x that + 1e-3; of a gradient as recorded.
+  // Absent without a record.
   std::optional<double> bound;
   bool accepted = false;    // inside the bound, and finite wherever the golden is
   std::string reason = {};  // why, one line: the limit that decided

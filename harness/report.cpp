@@ -100,6 +100,7 @@ Json to_json(const ReplayReport& report) {
   json["seconds"] = {{"candidate", number(report.seconds_candidate)},
                      {"golden", number(report.seconds_golden)}};
   json["accepted"] = report.accepted();
+  json["backward"] = nullptr;
   return json;
 }
 
