@@ -60,8 +60,8 @@ std::string cuda_device_name();  // "NVIDIA H200"; an Error likewise
 // "cpu" or "cuda".
 std::unique_ptr<Execution> engine_named(const std::string& name);
 
-// FP32 between nodes, FP64 accumulation. `ordered` sums in one fixed order (byte for byte on any machine);
-// otherwise the large products go through a BLAS.
-std::unique_ptr<Execution> golden_execution(bool ordered);
+// FP32 between nodes (FP64 for FP64 inputs), FP64 accumulation. `ordered` sums in one fixed order (byte for
+// byte on any machine); otherwise the large products go through a BLAS.
+std::unique_ptr<Execution> golden_execution(bool ordered, const Config& config = {});
 
 }  // namespace h3

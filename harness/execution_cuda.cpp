@@ -144,7 +144,7 @@ void launch_node(const Node& node, const Config& config, const NodeOperands& ope
   } else if (node.row == "h3_mm_rope_3axis_partial") {
     strict::mm_rope(by_head(in[0]), in[1], in[2], heads, stream);
   } else if (n == "attention") {
-    strict::full_attention(by_head(in[0]), by_head(in[1]), by_head(in[2]), y, stream);
+    strict::full_attention(by_head(in[0]), by_head(in[1]), by_head(in[2]), y, nullptr, stream);
   } else if (n == "swiglu") {
     strict::swiglu(in[0], y, stream);
   } else if (node.row == "residual") {
