@@ -70,6 +70,15 @@ GoldenError gradient_error(const Tensor& golden, const Tensor& candidate,
           judgement.accepted,  judgement.reason};
 }
 
+// Of gradients by heads, (S, heads, channels), the head is named.
+GradientJudge judge_of(const std::optional<ProviderGradients>& record) {
+  if (!record) return {};
+  return [&](const std::string& value, const Tensor& gradient, const std::string& sha256) {
+    const std::int64_t head_dim = gradient.shape().size() == 3 ? gradient.cols() : 0;
+    return RecordedVerdict{record->gradient(value).bound(), record->judge(value, gradient, sha256, head_dim)};
+  };
+}
+
 // The block forward. Nothing is dropped: the backward reads it all.
 Values forward(const BlockRun& run, const Execution& execution, Values values) {
   for (const auto& node : run.graph.nodes)
@@ -164,13 +173,13 @@ bool BackwardReport::accepted() const {
          permuted_leaves_changed.value_or(0) == 0;
 }
 
-BackwardReport examine_backward(ForwardPass pass, const ReplayRequest& asked, const GradientRecord& record,
+BackwardReport examine_backward(ForwardPass pass, const ReplayRequest& asked, const GradientJudge& judge,
                                 const ReplayProgress& progress, const GradientObserver& observe) {
   BackwardReport report;
   report.request = asked;
   report.graph = pass.graph.name;
   report.rows = pass.output_gradient.shape()[0];
-  report.provider_recorded = record != nullptr;
+  report.provider_recorded = judge != nullptr;
 
   const Node& last = pass.graph.nodes.back();
   BackwardChain chain(pass.engine, pass.graph, std::move(pass.candidate), pass.output_gradient);
@@ -190,7 +199,7 @@ BackwardReport examine_backward(ForwardPass pass, const ReplayRequest& asked, co
                           sha256_hex(gradient.byte_span()),
                           {},
                           {}};
-    if (record) result.provider = record(value, gradient, result.sha256);
+    if (judge) result.provider = judge(value, gradient, result.sha256);
     if (truth) result.golden = gradient_error(golden, gradient, result.provider);
     if (observe) observe(value, gradient);
     report.gradients.push_back(std::move(result));
@@ -232,13 +241,24 @@ BackwardReport replay_backward(const ReplayRequest& request, const ReplayProgres
   ForwardPass with_golden = pass;
   if (run.golden) with_golden.golden_values = forward(run, *run.golden, run.inputs.golden);
 
-  const GradientRecord record;
+  std::optional<ProviderGradients> record;
+  std::string provider = fmt::format("no record of layout {} for block {}", request.layout, request.block);
+  if (request.block == 0)
+    record = ProviderGradients::load(fixture_path("block0_backward.h5"), request.layout);
+  if (record) {
+    Values given = run.inputs.candidate;
+    given["output_gradient"] = pass.output_gradient;
+    const std::string mismatch = record->mismatch(run.weights->identity(), given);
+    provider = mismatch.empty() ? record->environment() : "not comparable with the record: " + mismatch;
+    if (!mismatch.empty()) record.reset();
+  }
+
   Tensor stream_gradient;
-  BackwardReport report = examine_backward(std::move(with_golden), request, record, progress,
+  BackwardReport report = examine_backward(std::move(with_golden), request, judge_of(record), progress,
                                            [&](const std::string& value, const Tensor& gradient) {
                                              if (value == "hidden_states") stream_gradient = gradient;
                                            });
-  report.provider = fmt::format("no record of layout {} for block {}", request.layout, request.block);
+  report.provider = provider;
   for (int number = 2; number <= request.backward_passes && !report.run_drift; ++number) {
     if (progress) progress(kBackwardSteps, fmt::format("backward {} of {}", number, request.backward_passes));
     report.run_drift = run_drift(pass, report, number);

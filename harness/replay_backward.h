@@ -74,14 +74,14 @@ struct ForwardPass {
   std::function<std::vector<Tensor>(const Node&)> parameters;
 };
 
-// The record's answer to a gradient with this SHA-256. Empty: no record, no verdicts and no bounds.
-using GradientRecord = std::function<RecordedVerdict(const std::string& value, const Tensor& gradient,
-                                                      const std::string& sha256)>;
+// The record's verdict on a gradient with this SHA-256. Empty: no record, no verdicts and no bounds.
+using GradientJudge = std::function<RecordedVerdict(const std::string& value, const Tensor& gradient,
+                                                    const std::string& sha256)>;
 using GradientObserver = std::function<void(const std::string& value, const Tensor& gradient)>;
 
 // Every gradient of the pass, with the checks that are asked for except for those that need another pass.
 // Calls `observe` with each gradient that is complete.
-BackwardReport examine_backward(ForwardPass pass, const ReplayRequest& asked, const GradientRecord& record,
+BackwardReport examine_backward(ForwardPass pass, const ReplayRequest& asked, const GradientJudge& judge,
                                 const ReplayProgress& progress = {}, const GradientObserver& observe = {});
 
 inline constexpr std::int64_t kBackwardSteps = 18;  // the forward pass and 17 nodes

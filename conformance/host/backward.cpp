@@ -111,9 +111,9 @@ struct Replayed {
 Replayed replayed(const Toy::Spoil& spoil = {}, const Answers& recorded = {}, ReplayRequest asked = {}) {
   const Graph graph = fan();
   const Toy engine(DType::bf16, spoil), golden(DType::fp32);
-  GradientRecord record;
+  GradientJudge judge;
   if (!recorded.empty())
-    record = [&](const std::string& value, const Tensor&, const std::string& sha256) {
+    judge = [&](const std::string& value, const Tensor&, const std::string& sha256) {
       const bool equal = recorded.at(value) == sha256;
       ProviderVerdict verdict{equal, equal ? 0 : 1, kCols, equal ? 0 : 1, {}};
       if (!equal) verdict.first = Drift{value, 3, -1, 1, "planted"};
@@ -123,7 +123,7 @@ Replayed replayed(const Toy::Spoil& spoil = {}, const Answers& recorded = {}, Re
   Replayed made;
   made.report = examine_backward({graph, engine, &golden, forward(graph, engine), forward(graph, golden),
                                   output_gradient(engine), [](const Node& node) { return weights_of(node); }},
-                                 asked, record);
+                                 asked, judge);
   for (const auto& gradient : made.report.gradients) made.digests[gradient.value] = gradient.sha256;
   return made;
 }
