@@ -4,7 +4,7 @@
 //   each; tag is the outer split of the outputs, so this is the product itself, read as 3U rows.
 #pragma once
 
-#include "golden/product.h"
+#include "golden/linear.h"
 
 namespace h3::golden {
 
@@ -17,5 +17,10 @@ Tensor adaln_projection(const Tensor& temb, const Tensor& weight, const Tensor& 
 // The rounding of silu(temb) to BF16 on every term, an FP32 sum over TE, one rounding to BF16.
 Tensor adaln_projection_bound(const Tensor& temb, const Tensor& weight, const Tensor& bias,
                               Summation summation = Summation::ordered);
+
+// z = silu(temb): dW = dtable^T z, db = sum over the timesteps, dtemb = (dtable W) silu'(temb). The table's
+// gradient is read as it was written, as U rows of 3 * 6H; `x` of the result is that of temb.
+LinearGradients adaln_projection_backward(const Tensor& temb, const Tensor& weight, const Tensor& gradient,
+                                          Summation summation = Summation::ordered);
 
 }  // namespace h3::golden

@@ -1,6 +1,6 @@
 #include "golden/adaln_row_gather.h"
 
-#include <algorithm>
+#include <cstring>
 
 #include "golden/values.h"
 
@@ -18,10 +18,21 @@ Tensor adaln_index(const Tensor& timestep_indices, const Tensor& tags, std::int6
 Tensor adaln_row_gather(const Tensor& table, const Tensor& index) {
   const std::int64_t rows = index.elements(), cols = table.cols();
   const auto chosen = checked_index("adaln_row_gather", index, rows, table.rows());
-  Tensor y(DType::fp32, {rows, cols});
+  Tensor y(table.dtype(), {rows, cols});
+  const std::size_t row_bytes = std::size_t(cols) * size_of(table.dtype());
   for (std::int64_t s = 0; s < rows; ++s)
-    std::copy_n(table.data<float>() + chosen[s] * cols, cols, y.data<float>() + s * cols);
+    std::memcpy(y.bytes() + std::size_t(s) * row_bytes, table.bytes() + std::size_t(chosen[s]) * row_bytes,
+                row_bytes);
   return y;
+}
+
+Tensor adaln_row_gather_backward(const Tensor& gradient, const Tensor& index, std::int64_t table_rows) {
+  const std::int64_t cols = gradient.cols();
+  const auto chosen = checked_index("adaln_row_gather_backward", index, gradient.rows(), table_rows);
+  const Tensor gradients = widened(gradient);
+  const Reals dy(gradients);
+  return sums_by_index(border_of(gradient), chosen, table_rows, cols,
+                       [&](std::int64_t s, std::int64_t c) { return dy[s * cols + c]; });
 }
 
 }  // namespace h3::golden

@@ -11,4 +11,7 @@ Tensor adaln_index(const Tensor& timestep_indices, const Tensor& tags, std::int6
 // table (R, C) FP32, index (S) int64 in [0, R) -> (S, C).
 Tensor adaln_row_gather(const Tensor& table, const Tensor& index);
 
+// dtable[r] = sum over the rows s with index[s] = r, ascending, of dy[s]; zero for rows that nobody chose.
+Tensor adaln_row_gather_backward(const Tensor& gradient, const Tensor& index, std::int64_t table_rows);
+
 }  // namespace h3::golden

@@ -4,7 +4,7 @@
 //   afterwards.
 #pragma once
 
-#include "golden/product.h"
+#include "golden/linear.h"
 
 namespace h3::golden {
 
@@ -15,5 +15,9 @@ Tensor fp32_projection(const Tensor& x, const Tensor& weight, const Tensor& bias
 // An FP32 sum over K, nothing else rounded.
 Tensor fp32_projection_bound(const Tensor& x, const Tensor& weight, const Tensor& bias,
                              Summation summation = Summation::ordered);
+
+// Those of linear; FP32 parameters, likewise.
+LinearGradients fp32_projection_backward(const Tensor& x, const Tensor& weight, const Tensor& gradient,
+                                         Summation summation = Summation::ordered);
 
 }  // namespace h3::golden

@@ -16,4 +16,13 @@ Tensor full_attention(const Tensor& q, const Tensor& k, const Tensor& v);
 // BF16.
 Tensor full_attention_bound(const Tensor& q, const Tensor& k, const Tensor& v);
 
+// With p = softmax(q k^T / sqrt(d)), dp = do v^T and ds = p (dp - sum over the keys of p dp) / sqrt(d):
+//   dv = p^T do, dk = ds^T q (queries ascending), dq = ds k (keys ascending); gradient (Sq, heads * d).
+// Memory of a thread: a few copies of a head, and kQueryBlock rows of p and ds.
+struct AttentionGradients {
+  Tensor q, k, v;
+};
+AttentionGradients full_attention_backward(const Tensor& q, const Tensor& k, const Tensor& v,
+                                           const Tensor& gradient);
+
 }  // namespace h3::golden

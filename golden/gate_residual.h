@@ -13,4 +13,12 @@ Tensor residual(const Tensor& x, const Tensor& branch);
 Tensor gate_residual_bound(const Tensor& x, const Tensor& branch, const TablePart& gate, const Tensor& index);
 Tensor residual_bound(const Tensor& x, const Tensor& branch);
 
+// dbranch = dy gate[index]; a row of the gate sums dy branch over the rows that chose it: (R, C), the part
+// alone. The gradient of x is dy itself, and without a gate the branch's is, too.
+struct GateResidualGradients {
+  Tensor branch, gate;
+};
+GateResidualGradients gate_residual_backward(const Tensor& branch, const TablePart& gate, const Tensor& index,
+                                             const Tensor& gradient);
+
 }  // namespace h3::golden

@@ -14,4 +14,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor* bias,
 Tensor linear_bound(const Tensor& x, const Tensor& weight, const Tensor* bias,
                     Summation summation = Summation::ordered);
 
+// dx = dy W, dW = dy^T x, db = sum over the rows of dy. A layer without a bias has no use for the last.
+struct LinearGradients {
+  Tensor x, weight, bias;
+};
+LinearGradients linear_backward(const Tensor& x, const Tensor& weight, const Tensor& gradient,
+                                Summation summation = Summation::ordered);
+
 }  // namespace h3::golden

@@ -106,4 +106,9 @@ double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
 double silu(double x) { return x / (1 + exp(-x)); }
 
+double silu_derivative(double x) {
+  const double s = sigmoid(x);
+  return s * (1 + x * (1 - s));
+}
+
 }  // namespace h3::golden

@@ -12,7 +12,8 @@ inline constexpr double kTrigonometricLimit = 1e5;
 double sin(double x);
 double cos(double x);
 
-double sigmoid(double x);  // 1 / (1 + e^-x)
-double silu(double x);     // x sigmoid(x)
+double sigmoid(double x);          // 1 / (1 + e^-x)
+double silu(double x);             // x sigmoid(x)
+double silu_derivative(double x);  // s (1 + x (1 - s)), s = sigmoid(x)
 
 }  // namespace h3::golden

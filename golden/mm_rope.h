@@ -15,4 +15,8 @@ Tensor mm_rope(const Tensor& x, const Tensor& cos, const Tensor& sin);
 // channels pass.
 Tensor mm_rope_bound(const Tensor& x, const Tensor& cos, const Tensor& sin);
 
+// The transposed rotation: dx[i] = dy[i] cos[i] + dy[i + half] sin[i + half],
+// dx[i + half] = dy[i + half] cos[i + half] - dy[i] sin[i].
+Tensor mm_rope_backward(const Tensor& gradient, const Tensor& cos, const Tensor& sin);
+
 }  // namespace h3::golden

@@ -10,7 +10,8 @@ Tensor pack_rows(const std::vector<ModalityRows>& modalities) {
   const std::int64_t cols = modalities[0].rows.cols();
   std::int64_t count = 0;
   for (const auto& modality : modalities) count += modality.rows.rows();
-  Tensor packed(DType::fp32, {count, cols});
+  Tensor packed(border_of(modalities[0].rows), {count, cols});
+  const Store out(packed);
   std::vector<bool> covered(std::size_t(count), false);
   for (const auto& [rows, indices] : modalities) {
     require_shape("pack_rows", "rows", rows, {indices.elements(), cols});
@@ -18,12 +19,17 @@ Tensor pack_rows(const std::vector<ModalityRows>& modalities) {
     for (std::int64_t i = 0; i < rows.rows(); ++i) {
       require(!covered[places[i]], "golden pack_rows: packed row {} is given twice", places[i]);
       covered[places[i]] = true;
-      std::copy_n(rows.data<float>() + i * cols, cols, packed.data<float>() + places[i] * cols);
+      const Reals row = Reals(rows) + i * cols;
+      for (std::int64_t c = 0; c < cols; ++c) out.set(places[i] * cols + c, row[c]);
     }
   }
   return packed;
 }
 
 Tensor select_rows(const Tensor& packed, const Tensor& indices) { return adaln_row_gather(packed, indices); }
+
+Tensor select_rows_backward(const Tensor& gradient, const Tensor& indices, std::int64_t rows) {
+  return adaln_row_gather_backward(gradient, indices, rows);
+}
 
 }  // namespace h3::golden

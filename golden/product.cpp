@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "golden/ordered.h"
-#include "model/error.h"
-#include "model/parallel.h"
+#include "golden/values.h"
 
 #if H3_HAVE_BLAS
 #include <cblas.h>
@@ -14,10 +13,12 @@
 namespace h3::golden {
 namespace {
 
-// Rows of a two-dimensional operand, read as FP64.
-class Rows {
+// An operand as rows over which a sum runs, read as FP64: those of a tensor (rows, depth), or, `by_columns`,
+// the columns of a tensor (depth, rows).
+class Operand {
  public:
-  explicit Rows(const Tensor& tensor) : tensor_(tensor), cols_(tensor.cols()) {
+  explicit Operand(const Tensor& tensor, bool by_columns = false)
+      : by_columns_(by_columns), stored_cols_(tensor.cols()), stored_rows_(tensor.rows()) {
     switch (tensor.dtype()) {
       case DType::bf16:
         bf16_ = tensor.data<Bf16>();
@@ -30,23 +31,49 @@ class Rows {
         break;
     }
   }
-  // to[k * stride] = row[first + k], k < count.
-  void copy(std::int64_t row, std::int64_t first, std::int64_t count, double* to, std::int64_t stride) const {
-    const std::int64_t at = row * cols_ + first;
-    if (bf16_) {
-      for (std::int64_t k = 0; k < count; ++k) to[k * stride] = to_float(bf16_[at + k]);
-    } else if (fp32_) {
-      for (std::int64_t k = 0; k < count; ++k) to[k * stride] = fp32_[at + k];
-    } else {
-      for (std::int64_t k = 0; k < count; ++k) to[k * stride] = fp64_[at + k];
+  std::int64_t rows() const { return by_columns_ ? stored_cols_ : stored_rows_; }
+  std::int64_t depth() const { return by_columns_ ? stored_rows_ : stored_cols_; }
+  bool by_columns() const { return by_columns_; }
+
+  // `count` rows from `first` on, k0 <= k < k0 + depth, in tiles of `tile` rows, each [kChunk][tile].
+  static constexpr std::int64_t kChunk = 512;
+  void pack(std::int64_t first, std::int64_t count, std::int64_t k0, std::int64_t depth, std::int64_t tile,
+            double* to) const {
+    if (!by_columns_) {
+      for (std::int64_t r = 0; r < count; ++r)
+        copy((first + r) * stored_cols_ + k0, depth, to + r / tile * tile * kChunk + r % tile, tile);
+      return;
     }
+    for (std::int64_t k = 0; k < depth; ++k)
+      for (std::int64_t r = 0; r < count; r += tile)
+        copy((k0 + k) * stored_cols_ + first + r, std::min(tile, count - r), to + (r * kChunk + k * tile), 1);
   }
-  std::int64_t rows() const { return tensor_.rows(); }
-  std::int64_t cols() const { return cols_; }
+
+  // `count` rows from `first` on, all of the depth, in the tensor's own order: (count, depth) or (depth,
+  // count).
+  void widen(std::int64_t first, std::int64_t count, double* to) const {
+    const std::int64_t lines = by_columns_ ? stored_rows_ : count,
+                       length = by_columns_ ? count : stored_cols_;
+    parallel_for_each(lines, [&](std::int64_t line) {
+      copy(by_columns_ ? line * stored_cols_ + first : (first + line) * stored_cols_, length,
+           to + line * length, 1);
+    });
+  }
 
  private:
-  const Tensor& tensor_;
-  std::int64_t cols_;
+  // to[i * stride] = the stored element at + i, i < count.
+  void copy(std::int64_t at, std::int64_t count, double* to, std::int64_t stride) const {
+    if (bf16_) {
+      for (std::int64_t i = 0; i < count; ++i) to[i * stride] = to_float(bf16_[at + i]);
+    } else if (fp32_) {
+      for (std::int64_t i = 0; i < count; ++i) to[i * stride] = fp32_[at + i];
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) to[i * stride] = fp64_[at + i];
+    }
+  }
+
+  bool by_columns_;
+  std::int64_t stored_cols_, stored_rows_;
   const Bf16* bf16_ = nullptr;
   const float* fp32_ = nullptr;
   const double* fp64_ = nullptr;
@@ -74,8 +101,8 @@ std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return (count +
 
 // One work item is a block of output rows and columns; its sums live in `sums` while k advances chunk by
 // chunk.
-void ordered_product(const Rows& x, const Rows& w, Output& y) {
-  constexpr std::int64_t kRowBlock = 256, kColBlock = 64, kChunk = 512;
+void ordered_product(const Operand& x, const Operand& w, Output& y) {
+  constexpr std::int64_t kRowBlock = 256, kColBlock = 64, kChunk = Operand::kChunk;
   const std::int64_t col_blocks = blocks_of(w.rows(), kColBlock);
   parallel_for_each(col_blocks * blocks_of(x.rows(), kRowBlock), [&](std::int64_t item) {
     const std::int64_t row0 = item / col_blocks * kRowBlock, col0 = item % col_blocks * kColBlock;
@@ -86,13 +113,12 @@ void ordered_product(const Rows& x, const Rows& w, Output& y) {
     std::vector<double> sums(std::size_t(row_tiles * col_tiles * kTile));
     std::vector<double> packed_w(std::size_t(col_tiles * kTileCols * kChunk)),
         packed_x(std::size_t(kTileRows * kChunk));
-    for (std::int64_t k0 = 0; k0 < x.cols(); k0 += kChunk) {
-      const std::int64_t count = std::min(kChunk, x.cols() - k0);
-      for (std::int64_t c = 0; c < cols; ++c)
-        w.copy(col0 + c, k0, count, &packed_w[c / kTileCols * kTileCols * kChunk + c % kTileCols], kTileCols);
+    for (std::int64_t k0 = 0; k0 < x.depth(); k0 += kChunk) {
+      const std::int64_t count = std::min(kChunk, x.depth() - k0);
+      w.pack(col0, cols, k0, count, kTileCols, packed_w.data());
       for (std::int64_t r = 0; r < row_tiles; ++r) {
-        for (std::int64_t i = 0; i < std::min(kTileRows, rows - r * kTileRows); ++i)
-          x.copy(row0 + r * kTileRows + i, k0, count, &packed_x[i], kTileRows);
+        x.pack(row0 + r * kTileRows, std::min(kTileRows, rows - r * kTileRows), k0, count, kTileRows,
+               packed_x.data());
         for (std::int64_t c = 0; c < col_tiles; ++c)
           accumulate_tile(packed_x.data(), &packed_w[c * kTileCols * kChunk], count,
                           &sums[(r * col_tiles + c) * kTile]);
@@ -108,22 +134,24 @@ void ordered_product(const Rows& x, const Rows& w, Output& y) {
 
 #if H3_HAVE_BLAS
 // Panels of at most kPanelBytes of each operand, widened to FP64 and multiplied by dgemm.
-void blas_product(const Rows& x, const Rows& w, Output& y) {
+void blas_product(const Operand& x, const Operand& w, Output& y) {
   constexpr std::int64_t kPanelBytes = 64 << 20;
-  const std::int64_t depth = x.cols();
+  const std::int64_t depth = x.depth();
   const std::int64_t panel = std::clamp<std::int64_t>(kPanelBytes / 8 / depth, 1, 2048);
   const std::int64_t max_rows = std::min(panel, x.rows()), max_cols = std::min(panel, w.rows());
   std::vector<double> wide_x(std::size_t(max_rows * depth)), wide_w(std::size_t(max_cols * depth));
   std::vector<double> sums(std::size_t(max_rows * max_cols));
   for (std::int64_t col0 = 0; col0 < w.rows(); col0 += panel) {
     const std::int64_t cols = std::min(panel, w.rows() - col0);
-    parallel_for_each(cols, [&](std::int64_t c) { w.copy(col0 + c, 0, depth, &wide_w[c * depth], 1); });
+    w.widen(col0, cols, wide_w.data());
     for (std::int64_t row0 = 0; row0 < x.rows(); row0 += panel) {
       const std::int64_t rows = std::min(panel, x.rows() - row0);
-      if (col0 == 0 || rows < x.rows())  // a single row panel stays widened
-        parallel_for_each(rows, [&](std::int64_t r) { x.copy(row0 + r, 0, depth, &wide_x[r * depth], 1); });
-      cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, int(rows), int(cols), int(depth), 1.0,
-                  wide_x.data(), int(depth), wide_w.data(), int(depth), 0.0, sums.data(), int(cols));
+      if (col0 == 0 || rows < x.rows())
+        x.widen(row0, rows, wide_x.data());  // a single row panel stays widened
+      cblas_dgemm(CblasRowMajor, x.by_columns() ? CblasTrans : CblasNoTrans,
+                  w.by_columns() ? CblasNoTrans : CblasTrans, int(rows), int(cols), int(depth), 1.0,
+                  wide_x.data(), int(x.by_columns() ? rows : depth), wide_w.data(),
+                  int(w.by_columns() ? cols : depth), 0.0, sums.data(), int(cols));
       parallel_for_each(rows, [&](std::int64_t r) {
         for (std::int64_t c = 0; c < cols; ++c) y.store(row0 + r, col0 + c, sums[r * cols + c]);
       });
@@ -132,30 +160,60 @@ void blas_product(const Rows& x, const Rows& w, Output& y) {
 }
 #endif
 
+// (rows of x, rows of w); `shape` is the same elements as the caller sees them.
+Tensor sums_of(const Operand& x, const Operand& w, const Tensor* bias, [[maybe_unused]] Summation summation,
+               DType out, const Shape& shape) {
+  require(out == DType::fp32 || out == DType::fp64, "golden product: output {}: expected fp32 or fp64",
+          name_of(out));
+  Tensor y(out, shape);
+  Output output(y, bias);
+#if H3_HAVE_BLAS
+  if (summation == Summation::blas) {
+    blas_product(x, w, output);
+    return y;
+  }
+#endif
+  ordered_product(x, w, output);
+  return y;
+}
+
+Shape with_cols(Shape shape, std::int64_t cols) {
+  shape.back() = cols;
+  return shape;
+}
+
 }  // namespace
 
-Tensor product(const Tensor& x, const Tensor& weight, const Tensor* bias,
-               [[maybe_unused]] Summation summation, DType out) {
+Tensor product(const Tensor& x, const Tensor& weight, const Tensor* bias, Summation summation, DType out) {
   require(!x.shape().empty() && weight.shape().size() == 2 && x.cols() == weight.cols(),
           "golden product: x {} and weight {}: expected (..., K) and (N, K)", to_string(x.shape()),
           to_string(weight.shape()));
   require(!bias || bias->shape() == Shape{weight.shape()[0]}, "golden product: bias {}: expected {} values",
           bias ? to_string(bias->shape()) : "", weight.shape()[0]);
-  require(out == DType::fp32 || out == DType::fp64, "golden product: output {}: expected fp32 or fp64",
-          name_of(out));
-  Shape shape = x.shape();
-  shape.back() = weight.shape()[0];
-  Tensor y(out, shape);
-  const Rows x_rows(x), w_rows(weight);
-  Output output(y, bias);
-#if H3_HAVE_BLAS
-  if (summation == Summation::blas) {
-    blas_product(x_rows, w_rows, output);
-    return y;
-  }
-#endif
-  ordered_product(x_rows, w_rows, output);
-  return y;
+  return sums_of(Operand(x), Operand(weight), bias, summation, out, with_cols(x.shape(), weight.rows()));
+}
+
+Tensor input_gradient(const Tensor& dy, const Tensor& weight, Summation summation, DType out) {
+  require(!dy.shape().empty() && weight.shape().size() == 2 && dy.cols() == weight.rows(),
+          "golden input_gradient: dy {} and weight {}: expected (..., N) and (N, K)", to_string(dy.shape()),
+          to_string(weight.shape()));
+  return sums_of(Operand(dy), Operand(weight, true), nullptr, summation, out,
+                 with_cols(dy.shape(), weight.cols()));
+}
+
+Tensor weight_gradient(const Tensor& dy, const Tensor& x, Summation summation, DType out) {
+  require(!dy.shape().empty() && !x.shape().empty() && dy.rows() == x.rows(),
+          "golden weight_gradient: dy {} and x {}: expected (..., N) and (..., K), equally many rows",
+          to_string(dy.shape()), to_string(x.shape()));
+  return sums_of(Operand(dy, true), Operand(x, true), nullptr, summation, out, {dy.cols(), x.cols()});
+}
+
+Tensor bias_gradient(const Tensor& dy, DType out) {
+  const Tensor values = widened(dy);
+  const Reals terms(values);
+  const std::int64_t cols = dy.cols();
+  return sums_over_rows(out, dy.rows(), cols,
+                        [&](std::int64_t s, std::int64_t c) { return terms[s * cols + c]; });
 }
 
 }  // namespace h3::golden

@@ -1,7 +1,5 @@
 #include "golden/qk_norm.h"
 
-#include "golden/rms_norm.h"
-
 namespace h3::golden {
 
 namespace {
@@ -17,6 +15,13 @@ Tensor heads_as_rows(const Tensor& x, std::int64_t head_dim) {
 
 Tensor qk_norm(const Tensor& x, const Tensor& weight, double eps) {
   return rms_norm(heads_as_rows(x, weight.elements()), weight, eps).reshaped(x.shape());
+}
+
+RmsNormGradients qk_norm_backward(const Tensor& x, const Tensor& weight, double eps, const Tensor& gradient) {
+  const std::int64_t head_dim = weight.elements();
+  const auto [dx, dweight] =
+      rms_norm_backward(heads_as_rows(x, head_dim), weight, eps, heads_as_rows(gradient, head_dim));
+  return {dx.reshaped(x.shape()), dweight};
 }
 
 Tensor qk_norm_bound(const Tensor& x, const Tensor& weight, double eps) {

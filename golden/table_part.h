@@ -2,7 +2,7 @@
 // parts * C). A table that holds only the part itself is part 0.
 #pragma once
 
-#include "model/tensor.h"
+#include "golden/reals.h"
 
 namespace h3::golden {
 
@@ -11,9 +11,13 @@ struct TablePart {
   std::int64_t part = 0;
 
   // The part's `cols` values in table row `row`; indices were checked by the node.
-  const float* row(std::int64_t row, std::int64_t cols) const {
-    return table.data<float>() + row * table.cols() + part * cols;
+  Reals row(std::int64_t row, std::int64_t cols) const {
+    return Reals(table) + (row * table.cols() + part * cols);
   }
 };
+
+// The gradient of a whole table (R, parts * C) from those of some of its parts, (R, C) each: zero in the
+// others.
+Tensor table_gradient(const Shape& table, std::initializer_list<TablePart> parts);
 
 }  // namespace h3::golden

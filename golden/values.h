@@ -1,19 +1,14 @@
-// What every golden node does with its operands: read them as FP32 words, check their shapes, spread rows
-// over threads.
+// What every golden node does with its operands: check their shapes, spread rows over threads, sum over rows.
 #pragma once
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "golden/table_part.h"
 #include "model/parallel.h"
 
 namespace h3::golden {
-
-// The same tensor when it holds FP32, else an exactly widened copy (BF16, FP16).
-inline Tensor fp32(const Tensor& tensor) {
-  return tensor.dtype() == DType::fp32 ? tensor : tensor.to(DType::fp32);
-}
 
 inline void require_shape(std::string_view node, std::string_view name, const Tensor& tensor,
                           const Shape& expected) {
@@ -46,6 +41,33 @@ void for_each_row(std::int64_t rows, const Body& body) {
   parallel_for_each((rows + kBlock - 1) / kBlock, [&](std::int64_t block) {
     for (std::int64_t row = block * kBlock; row < std::min(rows, (block + 1) * kBlock); ++row) body(row);
   });
+}
+
+// sums[e, c] = sum over the rows s with index[s] = e, ascending, of term(s, c), in FP64; zero where there is
+// no such row. Stored as `border`.
+template <class Term>
+Tensor sums_by_index(DType border, std::span<const std::int64_t> index, std::int64_t table_rows,
+                     std::int64_t cols, const Term& term) {
+  Tensor sums(border, {table_rows, cols});
+  const Store out(sums);
+  constexpr std::int64_t kBlock = 64;  // columns of a work item
+  parallel_for(0, cols, kBlock, [&](std::int64_t first, std::int64_t last) {
+    std::vector<double> sum(std::size_t(table_rows * kBlock), 0);
+    for (std::size_t s = 0; s < index.size(); ++s)
+      for (std::int64_t c = first; c < last; ++c)
+        sum[std::size_t(index[s] * kBlock + c - first)] += term(std::int64_t(s), c);
+    for (std::int64_t row = 0; row < table_rows; ++row)
+      for (std::int64_t c = first; c < last; ++c)
+        out.set(row * cols + c, sum[std::size_t(row * kBlock + c - first)]);
+  });
+  return sums;
+}
+
+// The same over all rows: (C).
+template <class Term>
+Tensor sums_over_rows(DType border, std::int64_t rows, std::int64_t cols, const Term& term) {
+  const std::vector<std::int64_t> one_row(std::size_t(rows), 0);
+  return sums_by_index(border, one_row, 1, cols, term).reshaped({cols});
 }
 
 }  // namespace h3::golden

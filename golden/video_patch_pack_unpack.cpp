@@ -1,5 +1,7 @@
 #include "golden/video_patch_pack_unpack.h"
 
+#include "golden/reals.h"
+
 namespace h3::golden {
 namespace {
 
@@ -29,22 +31,23 @@ void for_each_pair(const Shape& shape, const Patch& patch, const Visit& visit) {
 
 Tensor video_patch_pack(const Tensor& latents, const Patch& patch) {
   const Shape& shape = latents.shape();
-  const float* from = latents.data<float>();
-  Tensor rows(DType::fp32, {latents.elements()});
-  for_each_pair(shape, patch,
-                [&](std::int64_t latent, std::int64_t row) { rows.data<float>()[row] = from[latent]; });
+  const Reals from(latents);
+  Tensor rows(border_of(latents), {latents.elements()});
+  const Store to(rows);
+  for_each_pair(shape, patch, [&](std::int64_t latent, std::int64_t row) { to.set(row, from[latent]); });
   const std::int64_t cols = shape[1] * patch.t * patch.h * patch.w;
   return rows.reshaped({shape[0], latents.elements() / shape[0] / cols, cols});
 }
 
 Tensor video_patch_unpack(const Tensor& rows, const Shape& latent_shape, const Patch& patch) {
-  Tensor latents(DType::fp32, latent_shape);
+  Tensor latents(border_of(rows), latent_shape);
   require(rows.elements() == latents.elements(),
           "golden video_patch: rows {} for latents {}: expected {} values", to_string(rows.shape()),
           to_string(latent_shape), latents.elements());
-  const float* from = rows.data<float>();
+  const Reals from(rows);
+  const Store to(latents);
   for_each_pair(latent_shape, patch,
-                [&](std::int64_t latent, std::int64_t row) { latents.data<float>()[latent] = from[row]; });
+                [&](std::int64_t latent, std::int64_t row) { to.set(latent, from[row]); });
   return latents;
 }
 

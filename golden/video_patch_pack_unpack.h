@@ -1,4 +1,5 @@
-// Video latents to packed rows and back: a permutation, values untouched.
+// Video latents to packed rows and back: a permutation, values untouched. So each one is the other's
+// gradient.
 //   latents (B, C, T, H, W) <-> rows (B, T/pt * H/ph * W/pw, C pt ph pw): rows frame-major, then row-major;
 //   inside a row the latent channel is the slowest index, then (dt, dh, dw).
 #pragma once

@@ -16,6 +16,11 @@ const char* name_of(Binding binding) {
   return "?";
 }
 
+NodeGradients Execution::backward(const Node&, std::span<const Tensor>, std::span<const Tensor>,
+                                  const Tensor&, const Tensor&) const {
+  fail("engine {}: no backward", name());
+}
+
 std::unique_ptr<Execution> engine_named(const std::string& name) {
   if (name == "cpu") return cpu_execution();
   if (name == "cuda") return cuda_execution();

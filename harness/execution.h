@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "model/graph.h"
 #include "model/tensor.h"
@@ -22,6 +23,12 @@ struct Boundaries {
   Tensor cos, sin;  // (S, rotary_dim)
 };
 
+// What one node's backward gives, in the node's own order and shaped like what it belongs to. An empty tensor
+// where there is no gradient: indices, rotary tables.
+struct NodeGradients {
+  std::vector<Tensor> inputs, parameters;
+};
+
 // Tensors that are passed in and returned lie on the CPU.
 class Execution {
  public:
@@ -32,6 +39,11 @@ class Execution {
   // fallback.
   virtual Tensor run(const Node& node, std::span<const Tensor> inputs,
                      std::span<const Tensor> parameters) const = 0;
+  // Gradients of a loss whose gradient at the node's output is `gradient`. `output` is what run() gave for
+  // these inputs. The gradient of a modulation table is zero in the parts that the node does not read.
+  virtual NodeGradients backward(const Node& node, std::span<const Tensor> inputs,
+                                 std::span<const Tensor> parameters, const Tensor& output,
+                                 const Tensor& gradient) const;
   // timesteps (U) and positions (S,3) of a layout; time_embedder: weight and bias of its two linears.
   virtual Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
                                 std::span<const Tensor> time_embedder) const = 0;
@@ -48,8 +60,8 @@ std::string cuda_device_name();  // "NVIDIA H200"; an Error likewise
 // "cpu" or "cuda".
 std::unique_ptr<Execution> engine_named(const std::string& name);
 
-// FP32 between nodes, FP64 accumulation. `ordered` sums in one fixed order (byte for byte on any machine);
-// otherwise the large products go through a BLAS.
-std::unique_ptr<Execution> golden_execution(bool ordered);
+// FP32 between nodes (FP64 for FP64 inputs), FP64 accumulation. `ordered` sums in one fixed order (byte for
+// byte on any machine); otherwise the large products go through a BLAS.
+std::unique_ptr<Execution> golden_execution(bool ordered, const Config& config = {});
 
 }  // namespace h3
