@@ -1,5 +1,5 @@
-// A block that lies on the GPU: weights, inputs and the output of every node in device memory, launched node by
-// node or whole. Only in builds with a CUDA toolkit.
+// A block that lies on the GPU: weights, inputs and the output of every node in device memory, launched node
+// by node or whole. Only in builds with a CUDA toolkit.
 #pragma once
 
 #include <map>

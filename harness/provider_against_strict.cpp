@@ -11,7 +11,9 @@
 namespace h3 {
 namespace {
 
-Tensor as_rows(const Tensor& y, const Node& node) { return y.reshaped({y.elements() / node.cols, node.cols}); }
+Tensor as_rows(const Tensor& y, const Node& node) {
+  return y.reshaped({y.elements() / node.cols, node.cols});
+}
 
 NodeAgainstStrict compared(const Node& node, const Tensor& provider, const Tensor& strict) {
   NodeAgainstStrict result;
@@ -49,8 +51,8 @@ ProviderAgainstStrict compare_provider(
 
   if (progress) progress(0, "inputs");
   Values values = block_inputs(layout, *weights, kDefaultSeed, 0, *strict, nullptr).candidate;
-  ProviderAgainstStrict result{
-      variant, cuda_device_name(), layout.sha256(), layout.rows(), provider->libraries(), {}};
+  ProviderAgainstStrict result{variant,       cuda_device_name(),    layout.sha256(),
+                               layout.rows(), provider->libraries(), {}};
   for (const Node& node : graph.nodes) {
     if (progress) progress(std::int64_t(result.nodes.size()) + 1, node.name);
     std::vector<Tensor> inputs, parameters;

@@ -29,8 +29,8 @@ struct ProviderAgainstStrict {
   bool equal() const;  // every node was compared and none differs
 };
 
-// Block 0, synthetic weights. Isolated: both sides of a node take the provider's outputs of the nodes before it
-// (where the provider refused, the strict row's). Errors: what provider_execution says.
+// Block 0, synthetic weights. Isolated: both sides of a node take the provider's outputs of the nodes before
+// it (where the provider refused, the strict row's). Errors: what provider_execution says.
 ProviderAgainstStrict compare_provider(
     const PackedLayout& layout, const std::string& variant,
     const std::function<void(std::int64_t done, const std::string& next)>& progress);

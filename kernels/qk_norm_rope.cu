@@ -1,5 +1,6 @@
-// A block per packed row of q or of k, 16 lanes a head, 8 channels a lane: two of the order's 32 partials, and a
-// rotation's partner a few lanes away. No number leaves its registers between the norm and the rotation.
+// A block per packed row of q or of k, 16 lanes a head, 8 channels a lane: two of the order's 32 partials,
+// and a rotation's partner a few lanes away. No number leaves its registers between the norm and the
+// rotation.
 #include <cmath>
 
 #include "kernels/cuda/device.h"
@@ -13,7 +14,8 @@ namespace {
 using Element = __nv_bfloat16;
 
 constexpr int kWidth = 128, kV = 8, kLanes = kWidth / kV, kThreads = 128;
-constexpr int kAtOnce = 7;  // heads of a thread: with 56 heads a row is loaded before the first one is worked on
+constexpr int kAtOnce =
+    7;  // heads of a thread: with 56 heads a row is loaded before the first one is worked on
 using Heads = h3::cuda::Packed<Element, kV>;
 using Numbers = h3::cuda::Vector<Element, kV>;
 
@@ -75,7 +77,8 @@ __global__ void __launch_bounds__(kThreads, 6)
   const bool low = lane < half, rotates = lane < 2 * half;
   const int partner = low ? lane + half : rotates ? lane - half : lane;
   const Heads weight = Heads::load(weights + lane * kV);
-  const Heads c = angles(cos, row * rotated + lane * kV, rotates), s = angles(sin, row * rotated + lane * kV, rotates);
+  const Heads c = angles(cos, row * rotated + lane * kV, rotates),
+              s = angles(sin, row * rotated + lane * kV, rotates);
   for (int done = 0; done < heads; done += kAtOnce * kThreads / kLanes) {  // the whole warp in step
     const int first = done + threadIdx.x / kLanes;
     const std::int64_t at = (row * heads + first) * kWidth + lane * kV;
@@ -114,7 +117,8 @@ void qk_norm_rope(NormRope q, NormRope k, float eps, const Tensor& cos, const Te
   const Shape& shape = q.x.shape();
   require(shape.size() == 3 && shape[2] == kWidth, "{}: q is {}, expected (rows, heads, {})", kRow,
           to_string(shape), kWidth);
-  require(shape[1] < (std::int64_t(1) << 31) / kWidth, "{}: {} heads, too many for one block", kRow, shape[1]);
+  require(shape[1] < (std::int64_t(1) << 31) / kWidth, "{}: {} heads, too many for one block", kRow,
+          shape[1]);
   const std::int64_t rotated = cos.cols();
   require(rotated % (2 * kV) == 0 && rotated <= kWidth,
           "{}: {} rotated channels in heads of {}, expected a multiple of {}", kRow, rotated, kWidth, 2 * kV);

@@ -1,5 +1,5 @@
-// The norms and rotations of q and k in one launch: four nodes (q_norm, k_norm, rope_q, rope_k) that read q and
-// k once and write what attention reads.
+// The norms and rotations of q and k in one launch: four nodes (q_norm, k_norm, rope_q, rope_k) that read q
+// and k once and write what attention reads.
 //
 // Arithmetic: kernels/qk_norm.h, then kernels/mm_rope.h; the bytes of the two rows one after the other. The
 // normed heads are written too where the caller passes tensors for them.

@@ -1,21 +1,23 @@
-// On Hopper: four warps a row, the row in registers; rows of at most 128 columns (heads) a warp each. The
-// order of the sum is the one rms_norm.h states, whatever the launch.
+// On Hopper: a block a row, the row in registers, each thread with the partials of its vectors; rows of at
+// most 128 columns (heads) a warp each. The order of the sum is the one rms_norm.h states, whatever the
+// launch.
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/cuda/checks.h"
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/vector.cuh"
+#include "kernels/cuda/packed.cuh"
 #include "kernels/rms_norm.h"
 
 namespace h3::kernels::cuda {
 namespace {
 
+using h3::cuda::Packed;
 using h3::cuda::RowIndex;
 using h3::cuda::Vector;
 
-constexpr int kVector = 4, kThreads = 128, kCached = 11;  // 11 * 128 * 4 = 5632 columns stay in registers
-constexpr int kBlocks = 8;  // of a multiprocessor: enough rows in flight to keep its memory busy
+constexpr int kVector = 4, kPartials = 128;  // of the order
+constexpr int kCached = 11;                  // 11 * 128 * 4 = 5632 columns stay in registers
 
 template <class T>
 struct Rows {
@@ -30,10 +32,16 @@ struct Rows {
   const std::int64_t* index;
 };
 
-__device__ float halving_tree(float sum) {
+// The halving tree over the 32 partials of a group, kOfThread consecutive ones in each thread; every thread
+// of the group has the sum. Each addition has the operands that the tree has, in one order or the other.
+template <int kOfThread>
+__device__ float group_sum(float (&partial)[kOfThread]) {
 #pragma unroll
-  for (int step = 16; step > 0; step /= 2) sum += __shfl_down_sync(0xffffffffu, sum, step);
-  return sum;  // of the whole warp, in lane 0
+  for (int step = 16 / kOfThread; step > 0; step /= 2) {
+#pragma unroll
+    for (float& sum : partial) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  }
+  return kOfThread == 2 ? partial[0] + partial[kOfThread - 1] : partial[0];
 }
 
 __device__ float reciprocal_root(float sum, int cols, float eps) {
@@ -42,75 +50,103 @@ __device__ float reciprocal_root(float sum, int cols, float eps) {
   return r;
 }
 
-template <class T>
-__device__ void finish(const Rows<T>& a, std::int64_t row, int vector, const Vector<T, kVector>& x, float r) {
-  using V = Vector<T, kVector>;
-  const int at = vector * kVector;
-  const V weight = V::load(a.weight + at);
-  V y;
+// y = R(R(n * R(1 + scale)) + shift), n not yet rounded.
+template <class T, int V>
+__device__ void modulate(const Vector<T, V>& n, const T* scale, const T* shift, T* y) {
+  using Own = Packed<T, V>;
+  (Own::rounded(n) * (Own::filled(1) + Own::load(scale)) + Own::load(shift)).store(y);
+}
+template <int V>
+__device__ void modulate(const Vector<float, V>& n, const float* scale, const float* shift, float* y) {
+  using Own = Vector<float, V>;
+  const Own u = Own::load(scale), b = Own::load(shift);
+  Own out;
 #pragma unroll
-  for (int e = 0; e < kVector; ++e) y.value[e] = weight.value[e] * (r * x.value[e]);
-  if (a.index != nullptr) {
-    const std::int64_t table = a.index[row] * a.table_cols + at;
-    const V shift = V::load(a.shift + table), scale = V::load(a.scale + table);
-#pragma unroll
-    for (int e = 0; e < kVector; ++e) {
-      const float n = h3::cuda::round_to<T>(y.value[e]), u = h3::cuda::round_to<T>(1.0f + scale.value[e]);
-      y.value[e] = h3::cuda::round_to<T>(n * u) + shift.value[e];
-    }
-  }
-  y.store(a.y + row * a.cols + at);
+  for (int e = 0; e < V; ++e) out.value[e] = n.value[e] * (1.0f + u.value[e]) + b.value[e];
+  out.store(y);
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads, kBlocks) norm_wide_rows(const Rows<T> a) {
-  using V = Vector<T, kVector>;
-  __shared__ float warp_sum[4];
-  const std::int64_t row = blockIdx.x;
+// `table`: the row of the modulation tables, in elements.
+template <class T, int V>
+__device__ void finish(const Rows<T>& a, std::int64_t row, std::int64_t table, int at, const Vector<T, V>& x,
+                       float r) {
+  const auto weight = Vector<T, V>::load(a.weight + at);
+  Vector<T, V> n;
+#pragma unroll
+  for (int e = 0; e < V; ++e) n.value[e] = weight.value[e] * (r * x.value[e]);
+  T* y = a.y + row * a.cols + at;
+  if (a.index != nullptr)
+    modulate(n, a.scale + table + at, a.shift + table + at, y);
+  else
+    n.store(y);
+}
+
+// What was computed from these bits before is computed anew, not kept in registers.
+__device__ void forget(uint2& bits) { asm volatile("" : "+r"(bits.x), "+r"(bits.y)); }
+__device__ void forget(uint4& bits) {
+  asm volatile("" : "+r"(bits.x), "+r"(bits.y), "+r"(bits.z), "+r"(bits.w));
+}
+
+// V is one or two vectors of the order. Thread t has vectors t, t + kThreads, ... of V elements, and so the
+// order's partials V / 4 * t to V / 4 * (t + 1) - 1.
+template <int V>
+constexpr int kThreads = kPartials* kVector / V;
+template <int V>
+constexpr int kBlocks =
+    V == kVector ? 8 : 12;  // of a multiprocessor: rows in flight that keep its memory busy
+
+template <class T, int V>
+__global__ void __launch_bounds__(kThreads<V>, kBlocks<V>) norm_wide_rows(const Rows<T> a) {
+  using Numbers = Vector<T, V>;
+  constexpr int kOfThread = V / kVector, kLanes = 32 / kOfThread, kStep = kThreads<V> * V;
+  const std::int64_t row = blockIdx.x, table = a.index ? a.index[row] * a.table_cols : 0;
   const T* x = a.x + row * a.cols;
-  const int vectors = a.cols / kVector, thread = threadIdx.x;
-  typename V::Bits cached[kCached];
+  const int first = threadIdx.x * V;
+  typename Numbers::Bits cached[kCached];
 #pragma unroll
   for (int i = 0; i < kCached; ++i) {
-    if (const int vector = thread + i * kThreads; vector < vectors)
-      cached[i] = V::load_bits(x + vector * kVector);
+    if (const int at = first + i * kStep; at < a.cols) cached[i] = Numbers::load_bits(x + at);
   }
-  float sum = 0;
-  const auto add_squares = [&sum](const V& v) {
+  float partial[kOfThread] = {};
+  const auto add_squares = [&partial](const Numbers& v) {
 #pragma unroll
-    for (int e = 0; e < kVector; ++e) sum = __fmaf_rn(v.value[e], v.value[e], sum);
+    for (int e = 0; e < V; ++e)
+      partial[e / kVector] = __fmaf_rn(v.value[e], v.value[e], partial[e / kVector]);
   };
 #pragma unroll
   for (int i = 0; i < kCached; ++i) {
-    if (thread + i * kThreads < vectors) add_squares(V::of(cached[i]));
+    if (first + i * kStep < a.cols) add_squares(Numbers::of(cached[i]));
   }
-  for (int vector = thread + kCached * kThreads; vector < vectors; vector += kThreads)
-    add_squares(V::load(x + vector * kVector));
-  sum = halving_tree(sum);
-  if (thread % 32 == 0) warp_sum[thread / 32] = sum;
+  for (int at = first + kCached * kStep; at < a.cols; at += kStep) add_squares(Numbers::load(x + at));
+
+  __shared__ float group[4];
+  const float sum = group_sum(partial);
+  if (threadIdx.x % kLanes == 0) group[threadIdx.x / kLanes] = sum;
   __syncthreads();
-  const float total = (warp_sum[0] + warp_sum[2]) + (warp_sum[1] + warp_sum[3]);
+  const float total = (group[0] + group[2]) + (group[1] + group[3]);
   const float r = reciprocal_root(total, a.cols, a.eps);
 #pragma unroll
+  for (int i = 0; i < kCached; ++i) forget(cached[i]);
+#pragma unroll
   for (int i = 0; i < kCached; ++i) {
-    if (const int vector = thread + i * kThreads; vector < vectors)
-      finish(a, row, vector, V::of(cached[i]), r);
+    if (const int at = first + i * kStep; at < a.cols) finish(a, row, table, at, Numbers::of(cached[i]), r);
   }
-  for (int vector = thread + kCached * kThreads; vector < vectors; vector += kThreads)
-    finish(a, row, vector, V::load(x + vector * kVector), r);
+  for (int at = first + kCached * kStep; at < a.cols; at += kStep)
+    finish(a, row, table, at, Numbers::load(x + at), r);
 }
 
 // The other three warps of the order would add zeros. A warp takes kRowsOfWarp rows at once.
-constexpr int kRowsOfWarp = 4, kRowsOfBlock = kRowsOfWarp * kThreads / 32;
+constexpr int kNarrowThreads = 128, kRowsOfWarp = 4, kRowsOfBlock = kRowsOfWarp * kNarrowThreads / 32;
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) norm_narrow_rows(const Rows<T> a) {
+__global__ void __launch_bounds__(kNarrowThreads) norm_narrow_rows(const Rows<T> a) {
   using V = Vector<T, kVector>;
-  const std::int64_t first = (std::int64_t(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32) * kRowsOfWarp;
+  const std::int64_t first =
+      (std::int64_t(blockIdx.x) * (kNarrowThreads / 32) + threadIdx.x / 32) * kRowsOfWarp;
   const int vector = threadIdx.x % 32;
   const bool holds = vector < a.cols / kVector;
   V v[kRowsOfWarp] = {};
-  float sum[kRowsOfWarp] = {};
+  float sum[kRowsOfWarp][1] = {};
 #pragma unroll
   for (int i = 0; i < kRowsOfWarp; ++i) {
     if (holds && first + i < a.rows) v[i] = V::load(a.x + (first + i) * a.cols + vector * kVector);
@@ -118,23 +154,31 @@ __global__ void __launch_bounds__(kThreads) norm_narrow_rows(const Rows<T> a) {
 #pragma unroll
   for (int i = 0; i < kRowsOfWarp; ++i) {
 #pragma unroll
-    for (int e = 0; e < kVector; ++e) sum[i] = __fmaf_rn(v[i].value[e], v[i].value[e], sum[i]);
-    sum[i] = __shfl_sync(0xffffffffu, halving_tree(sum[i]), 0);
+    for (int e = 0; e < kVector; ++e) sum[i][0] = __fmaf_rn(v[i].value[e], v[i].value[e], sum[i][0]);
+    sum[i][0] = group_sum(sum[i]);
   }
 #pragma unroll
   for (int i = 0; i < kRowsOfWarp; ++i) {
-    if (holds && first + i < a.rows)
-      finish(a, first + i, vector, v[i], reciprocal_root(sum[i], a.cols, a.eps));
+    if (const std::int64_t row = first + i; holds && row < a.rows)
+      finish(a, row, a.index ? a.index[row] * a.table_cols : 0, vector * kVector, v[i],
+             reciprocal_root(sum[i][0], a.cols, a.eps));
   }
+}
+
+template <int V, class T>
+void launch_wide(const Rows<T>& a, Stream stream) {
+  norm_wide_rows<T, V><<<unsigned(a.rows), kThreads<V>, 0, stream>>>(a);
 }
 
 template <class T>
 void launch(const Rows<T>& a, Stream stream) {
   if (a.cols <= kVector * 32) {
     const std::int64_t blocks = (a.rows + kRowsOfBlock - 1) / kRowsOfBlock;
-    norm_narrow_rows<<<unsigned(blocks), kThreads, 0, stream>>>(a);
+    norm_narrow_rows<<<unsigned(blocks), kNarrowThreads, 0, stream>>>(a);
+  } else if constexpr (sizeof(T) == 2) {  // 16 bytes at a time where rows begin at multiples of 16 bytes
+    a.cols % 8 == 0 ? launch_wide<8>(a, stream) : launch_wide<4>(a, stream);
   } else {
-    norm_wide_rows<<<unsigned(a.rows), kThreads, 0, stream>>>(a);
+    launch_wide<4>(a, stream);
   }
   h3::cuda::check_launch("rms_norm");
 }

@@ -1,5 +1,5 @@
-// The whole block as one CUDA graph on a Hopper GPU, with launches shared between nodes and every node's output
-// kept: node by node the bytes of the engine, which runs them one by one and waits after each.
+// The whole block as one CUDA graph on a Hopper GPU, with launches shared between nodes and every node's
+// output kept: node by node the bytes of the engine, which runs them one by one and waits after each.
 #ifdef H3_HAVE_CUDA
 #include <gtest/gtest.h>
 

@@ -134,7 +134,7 @@ TEST_F(GradientRecord, gives_no_verdict_where_the_provider_does_not_repeat) {
 }
 
 TEST_F(GradientRecord, is_not_given_for_other_weights_or_another_output_gradient) {
-  const auto record = load({});
+  const auto record = load({{"q_proj", {}}});
   EXPECT_EQ(record.mismatch("synthetic, seed 420", {{"output_gradient", made_up("output_gradient")}}), "");
   EXPECT_NE(record.mismatch("synthetic, seed 1", {}), "");
   EXPECT_NE(record.mismatch("synthetic, seed 420", {{"output_gradient", made_up("another")}}), "");

@@ -1,7 +1,7 @@
-// Tensors of more than 2^31 elements on a Hopper GPU: no row of the output is another one for all the rows before
-// it. The rows of the operands repeat after kPeriod rows, and so must the output's: every byte of it is held
-// against the same kernel's answer for these rows alone. No power of two is kPeriod rows away, so that an index
-// that lost its upper bits meets another row.
+// Tensors of more than 2^31 elements on a Hopper GPU: no row of the output is another one for all the rows
+// before it. The rows of the operands repeat after kPeriod rows, and so must the output's: every byte of it
+// is held against the same kernel's answer for these rows alone. No power of two is kPeriod rows away, so
+// that an index that lost its upper bits meets another row.
 #ifdef H3_HAVE_CUDA
 #include <cstring>
 
@@ -95,8 +95,8 @@ Problem qk_norm_rope(bool k_counts) {
           {kHeads, kWidth},
           [=](const auto& in, Tensor& y) {
             const Tensor other = cuda::allocate(DType::bf16, y.shape());
-            strict::qk_norm_rope({in[0], weight, k_counts ? other : y}, {in[1], weight, k_counts ? y : other}, kEps,
-                                 in[2], in[3], nullptr);
+            strict::qk_norm_rope({in[0], weight, k_counts ? other : y}, {in[1], weight, k_counts ? y : other},
+                                 kEps, in[2], in[3], nullptr);
             cuda::synchronize();  // before `other` goes
           },
           1};
@@ -105,7 +105,8 @@ Problem q_of_qk_norm_rope() { return qk_norm_rope(false); }
 Problem k_of_qk_norm_rope() { return qk_norm_rope(true); }
 
 Problem swiglu() {
-  return {{some("x", {2 * kFfn})}, {kFfn}, [](const auto& in, Tensor& y) { strict::swiglu(in[0], y, nullptr); }};
+  return {
+      {some("x", {2 * kFfn})}, {kFfn}, [](const auto& in, Tensor& y) { strict::swiglu(in[0], y, nullptr); }};
 }
 
 Problem linear(std::int64_t inputs, std::int64_t outputs) {
@@ -118,7 +119,8 @@ Problem gate_up() { return linear(kHidden, 2 * kFfn); }
 Problem down() { return linear(kFfn, kHidden); }
 
 Problem full_attention() {  // many queries, few keys
-  const Tensor k = cuda::upload(some("k", {kHeads, kWidth}, 200)), v = cuda::upload(some("v", {kHeads, kWidth}, 200));
+  const Tensor k = cuda::upload(some("k", {kHeads, kWidth}, 200)),
+               v = cuda::upload(some("v", {kHeads, kWidth}, 200));
   return {{some("q", {kHeads, kWidth})}, {kHeads * kWidth}, [=](const auto& in, Tensor& y) {
             strict::full_attention(in[0], k, v, y, nullptr);
           }};
@@ -130,7 +132,9 @@ struct LargeRow {
   std::int64_t rows;
   Problem (*problem)();
 };
-void PrintTo(const LargeRow& row, std::ostream* out) { *out << row.row << '_' << row.what << '_' << row.rows << "_rows_cuda"; }
+void PrintTo(const LargeRow& row, std::ostream* out) {
+  *out << row.row << '_' << row.what << '_' << row.rows << "_rows_cuda";
+}
 
 Tensor repeated(const Tensor& period, std::int64_t rows) {
   Shape shape = period.shape();
@@ -165,12 +169,14 @@ TEST_P(LargeCuda, repeats_with_its_operands) {
   const Tensor expected = cuda::download(alone);
 
   const std::int64_t y_bytes = row.rows * std::int64_t(expected.size_bytes() / kPeriod);
-  std::int64_t needed = y_bytes * (1 + problem.extra_outputs) + (std::int64_t(1) << 28);  // and the small ones
+  std::int64_t needed =
+      y_bytes * (1 + problem.extra_outputs) + (std::int64_t(1) << 28);  // and the small ones
   for (const Tensor& operand : problem.period)
     needed += row.rows * std::int64_t(operand.size_bytes() / kPeriod);
   RecordProperty("gpu_bytes_needed", std::to_string(needed));
   if (cuda::free_bytes() < needed)
-    GTEST_SKIP() << "too_little_memory: needs " << needed << " bytes on the GPU, " << cuda::free_bytes() << " are free";
+    GTEST_SKIP() << "too_little_memory: needs " << needed << " bytes on the GPU, " << cuda::free_bytes()
+                 << " are free";
 
   std::int64_t most = 0;
   for (const Tensor& operand : problem.period) {
@@ -187,8 +193,9 @@ TEST_P(LargeCuda, repeats_with_its_operands) {
     if (std::memcmp(same.bytes(), got.bytes(), same.size_bytes()) == 0) continue;
     FAIL() << "rows from " << first << " on: " << bitwise_equal(same, got).message();
   }
-  EXPECT_TRUE(bitwise_equal(expected.row_range(0, (row.rows - 1) % kPeriod + 1),
-                            cuda::download(y.row_range((row.rows - 1) / kPeriod * kPeriod, (row.rows - 1) % kPeriod + 1))));
+  EXPECT_TRUE(bitwise_equal(
+      expected.row_range(0, (row.rows - 1) % kPeriod + 1),
+      cuda::download(y.row_range((row.rows - 1) / kPeriod * kPeriod, (row.rows - 1) % kPeriod + 1))));
 }
 
 // 400,000 x 5376 and 300,000 x 56 x 128 are just above 2^31 elements, 150,000 x 28,672 above 2^32.

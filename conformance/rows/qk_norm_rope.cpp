@@ -1,5 +1,5 @@
-// RFC rows h3_qk_rmsnorm_d128 and h3_mm_rope_3axis_partial in one launch, for q and k: the bytes of the two rows
-// one after the other, with and without the normed heads kept.
+// RFC rows h3_qk_rmsnorm_d128 and h3_mm_rope_3axis_partial in one launch, for q and k: the bytes of the two
+// rows one after the other, with and without the normed heads kept.
 #include "kernels/qk_norm_rope.h"
 
 #include "conformance/rows/on_cuda.h"
@@ -40,23 +40,23 @@ struct QkNormRope : testing::TestWithParam<RowCase> {
     const RowCase& row = GetParam();
     const Operands given(row);
     const std::size_t which = row.seed % 2;
-    return {{given.x[0], given.x[1], given.cos, given.sin},
-            [weight = given.weight, which](const auto& operands, Tensor& y) {
-              const Tensor other(DType::bf16, y.shape());
-              kernels::qk_norm_rope({operands[0], weight[0], which ? other : y},
-                                    {operands[1], weight[1], which ? y : other}, kEps, operands[2], operands[3]);
-            },
-            golden::mm_rope(golden::qk_norm(given.x[which], given.weight[which], kEps), given.cos, given.sin),
-            DType::bf16,
-            after_roundings(4, DType::bf16),
-            H3_ON_CUDA([weight = given.weight, which](const auto& operands, Tensor& y) {
-              const Tensor other = cuda::allocate(DType::bf16, y.shape());
-              kernels::cuda::qk_norm_rope(
-                  {cuda::upload(operands[0]), cuda::upload(weight[0]), which ? other : y},
-                  {cuda::upload(operands[1]), cuda::upload(weight[1]), which ? y : other}, kEps,
-                  cuda::upload(operands[2]), cuda::upload(operands[3]), nullptr);
-              cuda::synchronize();  // before the operands go
-            })};
+    return {
+        {given.x[0], given.x[1], given.cos, given.sin},
+        [weight = given.weight, which](const auto& operands, Tensor& y) {
+          const Tensor other(DType::bf16, y.shape());
+          kernels::qk_norm_rope({operands[0], weight[0], which ? other : y},
+                                {operands[1], weight[1], which ? y : other}, kEps, operands[2], operands[3]);
+        },
+        golden::mm_rope(golden::qk_norm(given.x[which], given.weight[which], kEps), given.cos, given.sin),
+        DType::bf16,
+        after_roundings(4, DType::bf16),
+        H3_ON_CUDA([weight = given.weight, which](const auto& operands, Tensor& y) {
+          const Tensor other = cuda::allocate(DType::bf16, y.shape());
+          kernels::cuda::qk_norm_rope({cuda::upload(operands[0]), cuda::upload(weight[0]), which ? other : y},
+                                      {cuda::upload(operands[1]), cuda::upload(weight[1]), which ? y : other},
+                                      kEps, cuda::upload(operands[2]), cuda::upload(operands[3]), nullptr);
+          cuda::synchronize();  // before the operands go
+        })};
   }
 };
 

@@ -60,18 +60,20 @@ nlohmann::ordered_json to_json(const ProviderReplay& replay) {
 
 std::string to_table(const ProviderAgainstStrict& found) {
   std::string text = fmt::format(
-      "provider against the strict rows, block 0, S = {}, variant {}, on {}\nlayout        {}\nrun with      ",
+      "provider against the strict rows, block 0, S = {}, variant {}, on {}\nlayout        {}\nrun with     "
+      " ",
       found.rows, found.variant, found.device, found.layout_sha256);
   for (const auto& [name, version] : found.libraries) text += fmt::format(" {} {},", name, version);
   text.back() = '\n';
-  text += fmt::format("\n{:<18} {:>14} {:>12}  {}\n", "node", "elements", "differing", "provider's digest (xxh3)");
+  text += fmt::format("\n{:<18} {:>14} {:>12}  {}\n", "node", "elements", "differing",
+                      "provider's digest (xxh3)");
   for (const auto& node : found.nodes) {
     if (!node.refused.empty()) {
       text += fmt::format("{:<18} not compared, the provider refused: {}\n", node.node, node.refused);
       continue;
     }
-    text += fmt::format("{:<18} {:>14} {:>12}  {}{}\n", node.node, node.elements, node.differing, node.xxh3_128,
-                        node.first ? "  first: " + node.first->to_string() : "");
+    text += fmt::format("{:<18} {:>14} {:>12}  {}{}\n", node.node, node.elements, node.differing,
+                        node.xxh3_128, node.first ? "  first: " + node.first->to_string() : "");
   }
   return text + fmt::format("\n{}\n", found.equal() ? "every node has the same bytes, isolated"
                                                     : "NOT the same bytes at every node");
@@ -114,7 +116,8 @@ void run(const Options& options) {
     return work([&](std::int64_t done, const std::string& next) { bar.step(done, next); });
   };
   if (options.against == "record") {
-    require(options.rows == 0, "provider: no record of {} rows: --rows goes with --against cuda", options.rows);
+    require(options.rows == 0, "provider: no record of {} rows: --rows goes with --against cuda",
+            options.rows);
     report(watched([&](auto progress) { return replay_provider(options.layout, options.variant, progress); }),
            options.json);
     return;
@@ -128,7 +131,8 @@ void run(const Options& options) {
 
 void add_provider(CLI::App& app) {
   auto* command = app.add_subcommand(
-      "provider", "Replay block 0 with the provider's own libraries on this GPU, against its record or the rows");
+      "provider",
+      "Replay block 0 with the provider's own libraries on this GPU, against its record or the rows");
   command->footer(R"(Examples:
   h3 provider --layout tiny                       17 nodes through cuBLAS, cuDNN and eager operations
   h3 provider --layout small --variant cublaslt   the products through cuBLASLt

@@ -16,9 +16,9 @@ std::string device_name();  // of the device that runs them
 int multiprocessors();      // of the current device
 
 Tensor allocate(DType dtype, const Shape& shape);  // every byte 0xFF, as a new CPU tensor
-void poison(Tensor& device);                               // every byte 0xFF again
-std::int64_t free_bytes();                                 // that allocate could still get
-void copy(const Tensor& from, Tensor to);                  // on the GPU, as many bytes
+void poison(Tensor& device);                       // every byte 0xFF again
+std::int64_t free_bytes();                         // that allocate could still get
+void copy(const Tensor& from, Tensor to);          // on the GPU, as many bytes
 Tensor upload(const Tensor& host);
 Tensor download(const Tensor& device);      // waits for the default stream's work
 void synchronize(Stream stream = nullptr);  // an asynchronous failure becomes an Error here
@@ -30,5 +30,16 @@ void check_launch(const char* kernel);  // cudaGetLastError after a launch
 // What every strict kernel checks before a launch, one line naming row and argument.
 void require_tensor(const char* row, const char* argument, const Tensor& tensor, DType dtype,
                     const Shape& shape);
+
+// Parts of a workspace that the caller passed in, one after the other. What needs alignment is taken first.
+class Workspace {
+ public:
+  // fp32 on the GPU with at least `needed` elements, else an Error.
+  Workspace(const char* row, Tensor& memory, std::int64_t needed);
+  float* take(std::int64_t elements);
+
+ private:
+  float* next_;
+};
 
 }  // namespace h3::cuda

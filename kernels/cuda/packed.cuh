@@ -32,18 +32,20 @@ struct PairOf<__half> {
   __device__ static type narrow(float low, float high) { return __floats2half2_rn(low, high); }
 };
 
-// V elements of a 2-byte type, V even.
+// V elements of a 2-byte type; an odd last one shares its word with a zero.
 template <class T, int V>
 struct Packed {
   using Pair = typename PairOf<T>::type;
   using Bits = typename Vector<T, V>::Bits;
+  static constexpr int kWords = (V + 1) / 2;
   union {
     Bits bits;
-    std::uint32_t word[V / 2];
+    std::uint32_t word[kWords];
   };
 
   __device__ static Packed of(Bits bits) {
     Packed p;
+    if constexpr (V % 2 == 1) p.word[kWords - 1] = 0;
     p.bits = bits;
     return p;
   }
@@ -51,14 +53,14 @@ struct Packed {
   __device__ static Packed rounded(const Vector<T, V>& v) {  // R
     Packed p;
 #pragma unroll
-    for (int i = 0; i < V / 2; ++i)
-      p.word[i] = as_word(PairOf<T>::narrow(v.value[2 * i], v.value[2 * i + 1]));
+    for (int i = 0; i < kWords; ++i)
+      p.word[i] = as_word(PairOf<T>::narrow(v.value[2 * i], 2 * i + 1 < V ? v.value[2 * i + 1] : 0));
     return p;
   }
   __device__ static Packed filled(float value) {
     Packed p;
 #pragma unroll
-    for (int i = 0; i < V / 2; ++i) p.word[i] = as_word(PairOf<T>::narrow(value, value));
+    for (int i = 0; i < kWords; ++i) p.word[i] = as_word(PairOf<T>::narrow(value, value));
     return p;
   }
   __device__ Vector<T, V> widened() const { return Vector<T, V>::of(bits); }
@@ -79,7 +81,7 @@ struct Packed {
   __device__ static Packed by_pairs(const Packed& a, const Packed& b, const Op& op) {
     Packed result;
 #pragma unroll
-    for (int i = 0; i < V / 2; ++i)
+    for (int i = 0; i < kWords; ++i)
       result.word[i] = as_word(op(as_pair<Pair>(a.word[i]), as_pair<Pair>(b.word[i])));
     return result;
   }

@@ -1,5 +1,5 @@
-// h3_bench_cuda: time of a block's forward on a Hopper GPU, whole (one CUDA graph of its 17 nodes, in which q, k
-// and v share launches and no node's output is kept that nobody reads) and node by node.
+// h3_bench_cuda: time of a block's forward on a Hopper GPU, whole (one CUDA graph of its 17 nodes, in which
+// q, k and v share launches and no node's output is kept that nobody reads) and node by node.
 //
 // Everything lies on the GPU before the clock starts: synthetic weights of block 0, a synthetic stream, and
 // every node reads what the node before wrote. The whole and the nodes are timed in turn, round by round, so
@@ -49,7 +49,8 @@ class Benchmark {
   Json time(std::int64_t rows, int rounds) {
     prepare(rows);
     const auto& nodes = block_.graph().nodes;
-    for (const Node& node : nodes) block_.launch(node, nullptr);  // every buffer holds what its readers expect
+    for (const Node& node : nodes)
+      block_.launch(node, nullptr);  // every buffer holds what its readers expect
     cuda::synchronize();
 
     std::vector<std::pair<std::string, std::unique_ptr<CudaGraph>>> work;
