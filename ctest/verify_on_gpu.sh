@@ -5,12 +5,12 @@
 #
 # Needs what a build needs, nvcc and compute-sanitizer; with diffusers 0.42.1 and torch in python3 it also times the provider.
 # CMAKE_ARGS may say where packages lie, H3_BUILD_DIR where to build, STEPS picks some of:
-# build rows block0 provider bench memcheck racecheck initcheck synccheck.
+# build rows block0 bytes provider bench memcheck racecheck initcheck synccheck.
 set -uo pipefail
 out=$(realpath -m "${1:?usage: ctest/verify_on_gpu.sh OUT}")
 cd "$(dirname "$0")/.."
 build=${H3_BUILD_DIR:-/tmp/h3-verify}
-steps=" ${STEPS:-build rows block0 provider bench memcheck racecheck initcheck synccheck} "
+steps=" ${STEPS:-build rows block0 bytes provider bench memcheck racecheck initcheck synccheck} "
 mkdir -p "$out"
 table=() status=0
 
@@ -43,6 +43,12 @@ gate() {
   return $code
 }
 
+# The provider's libraries and the strict rows at sizes that no record holds, node by node on the same inputs.
+same_bytes() {
+  local rows
+  for rows in 8192 38718; do "$build/h3" provider --rows "$rows" --against cuda || return; done
+}
+
 # One small case of every kernel.
 sanitize() {
   compute-sanitizer --tool "$1" --error-exitcode 1 "$build/h3_conformance" --gtest_brief=1 \
@@ -52,6 +58,7 @@ sanitize() {
 step build compile
 step rows gate rows_cuda
 step block0 gate block0_cuda
+step bytes same_bytes
 step provider python3 fixtures/time_provider.py --out "$out/provider.json"
 against=()
 [ -s "$out/provider.json" ] && against=(--against "$out/provider.json")

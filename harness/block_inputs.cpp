@@ -10,6 +10,11 @@ Tensor stand_in_hidden_states(const PackedLayout& layout, const Config& config, 
                               {layout.rows(), config.hidden_size}, DType::bf16, 1, true);
 }
 
+Tensor stand_in_output_gradient(const PackedLayout& layout, const Config& config, std::uint64_t seed) {
+  return synthetic_activation(seed, "gradient.residual_mlp", {layout.rows(), config.hidden_size},
+                              DType::bf16);
+}
+
 BlockInputs block_inputs(const PackedLayout& layout, const Weights& weights, std::uint64_t seed, int block,
                          const Execution& candidate, const Execution* golden) {
   const Tensor hidden_states = stand_in_hidden_states(layout, weights.config(), seed, block);

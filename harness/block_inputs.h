@@ -25,6 +25,10 @@ struct BlockInputs {
 Tensor stand_in_hidden_states(const PackedLayout& layout, const Config& config, std::uint64_t seed,
                               int block);
 
+// The gradient of a block's output, (S,5376) BF16, where a backward begins: likewise, under the name
+// "gradient.residual_mlp", without massive channels.
+Tensor stand_in_output_gradient(const PackedLayout& layout, const Config& config, std::uint64_t seed);
+
 // golden null: without the golden's values.
 BlockInputs block_inputs(const PackedLayout& layout, const Weights& weights, std::uint64_t seed, int block,
                          const Execution& candidate, const Execution* golden);

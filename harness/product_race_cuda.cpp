@@ -92,9 +92,9 @@ ProductRace race(const Node& node, const RaceRequest& request, const Weights& we
     launches.push_back(std::move(launch));
   };
   enter("ours", [=](Tensor& to, Stream stream) { kernels::cuda::linear(x, weight, nullptr, to, stream); });
-  for (int tile = 0; tile < kernels::cuda::tile_count(); ++tile)
+  for (int tile = 0; tile < kernels::cuda::tile_count(kernels::cuda::Product::forward); ++tile)
     enter(fmt::format("ours, tile {}", tile), [=](Tensor& to, Stream stream) {
-      kernels::cuda::linear_with_tile(tile, x, weight, nullptr, to, stream);
+      kernels::cuda::product_with_tile(kernels::cuda::Product::forward, tile, x, weight, nullptr, to, stream);
     });
   if (vendor)
     for (auto& product : vendor->products(x, weight, y))

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <limits>
-#include <numeric>
 
 #include "fixtures/path.h"
+#include "harness/block_run.h"
 #include "harness/compare.h"
+#include "harness/first_difference.h"
+#include "harness/graph_values.h"
+#include "harness/row_permutation.h"
 #include "harness/row_subset.h"
 #include "kernels/numerics/chain.h"
 #include "model/digest.h"
@@ -21,119 +23,42 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::vector<Tensor> pick(const std::vector<std::string>& names, const Values& values) {
-  std::vector<Tensor> picked;
-  for (const auto& name : names) picked.push_back(values.at(name));
-  return picked;
-}
-
-std::vector<Tensor> load(const std::vector<std::string>& names, const Weights& weights) {
-  std::vector<Tensor> loaded;
-  for (const auto& name : names) loaded.push_back(weights.tensor(name));
-  return loaded;
-}
-
-// Drops every value that no later node reads: the widest tensor of a block is 28,672 columns.
-void release(Values& values, const Graph& graph, std::size_t done) {
-  std::erase_if(values, [&](const auto& value) {
-    if (value.first == graph.nodes.back().name) return false;
-    for (std::size_t later = done + 1; later < graph.nodes.size(); ++later)
-      if (std::ranges::count(graph.nodes[later].inputs, value.first)) return false;
-    return true;
-  });
-}
-
-// The first element in which two results for the same rows differ; `rows` names them in the whole sequence.
-std::optional<Drift> first_difference(const Node& node, const Tensor& expected, const Tensor& got,
-                                      std::span<const std::int64_t> rows, std::int64_t head_dim,
-                                      const char* what) {
-  if (expected.size_bytes() == got.size_bytes() &&
-      !std::memcmp(expected.bytes(), got.bytes(), got.size_bytes()))
-    return {};
-  const Comparison found = compare(expected, got);
-  const std::int64_t cols = expected.elements() / std::int64_t(rows.size());
-  const std::int64_t row = found.first_differing / cols, element = found.first_differing % cols;
-  const bool heads = node.cols % head_dim == 0 && node.row != "h3_rmsnorm" && expected.shape().size() == 3;
-  return Drift{node.name, rows[std::size_t(row)], heads ? element / head_dim : -1, element,
-               fmt::format("{}: expected {}, got {}, {} of {} elements differ", what,
-                           expected.at(found.first_differing), got.at(found.first_differing), found.differing,
-                           found.elements)};
-}
-
-// Three rows alone, then the same rows inside another sequence at other places: their bytes must not change.
+// The same rows alone and inside another sequence.
 std::optional<Drift> batch_drift(const Execution& engine, const Node& node, std::span<const Tensor> inputs,
-                                 std::span<const Tensor> parameters, const Tensor& output,
-                                 std::int64_t head_dim) {
-  const std::int64_t in_rows = inputs[0].shape()[0], out_rows = output.shape()[0],
-                     per_input = out_rows / in_rows;
-  std::vector<std::int64_t> targets = {0, in_rows / 2, in_rows - 1};
-  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
-  const auto outputs_of = [&](std::span<const std::int64_t> rows) {
-    std::vector<std::int64_t> all;
-    for (const auto row : rows)
-      for (std::int64_t i = 0; i < per_input; ++i) all.push_back(row * per_input + i);
-    return all;
-  };
-  for (const auto row : targets) {
-    const std::vector<std::int64_t> alone = {row}, rows = outputs_of(alone);
-    const Tensor got = engine.run(node, inputs_of_rows(node, inputs, alone), parameters);
-    if (auto drift = first_difference(node, gather_rows(output, rows), got, rows, head_dim, "row alone"))
+                                 std::span<const Tensor> parameters, const Tensor& output) {
+  const std::int64_t in_rows = inputs[0].shape()[0], per_input = output.shape()[0] / in_rows;
+  for (const auto& batch : row_batches(in_rows)) {
+    const std::vector<std::int64_t> rows = output_rows(batch.rows, per_input);
+    const Tensor got = engine.run(node, inputs_of_rows(node, inputs, batch.rows), parameters);
+    if (auto drift = first_difference(node.name, gather_rows(output, rows), got, batch.what, rows))
       return drift;
   }
-  std::vector<std::int64_t> mixed;  // 17 rows: not a multiple of any tile, every target off its old place
-  for (std::int64_t i = 0; i < 17; ++i) mixed.push_back((i * 37 + 5) % in_rows);
-  for (std::size_t i = 0; i < targets.size(); ++i) mixed[3 + 5 * i] = targets[targets.size() - 1 - i];
-  const std::vector<std::int64_t> rows = outputs_of(mixed);
-  const Tensor got = engine.run(node, inputs_of_rows(node, inputs, mixed), parameters);
-  return first_difference(node, gather_rows(output, rows), got, rows, head_dim,
-                          "row inside another sequence");
+  return {};
 }
 
 // Without a record there is no bound, but NaN, Inf and unwritten elements still fail.
 GoldenError golden_error(const Tensor& golden, const Tensor& candidate, const ProviderNode* recorded) {
   const Comparison error = compare(golden, candidate);
-  GoldenError result{error.relative_l2, error.max_abs, error.max_abs_index, {}, false};
+  GoldenError result{error.relative_l2, error.max_abs, error.max_abs_index, {}, false, {}};
   if (recorded) result.bound = 1.25 * recorded->relative_l2 + 1e-3;
   Bound bound;
   bound.relative_l2 = result.bound.value_or(std::numeric_limits<double>::max());
-  result.accepted = judge(bound, error).accepted;
+  const Judgement judgement = judge(bound, error);
+  result.accepted = judgement.accepted;
+  result.reason = judgement.reason;
   return result;
 }
 
-// How many output rows change when the packed rows arrive in another order. They are put into canonical order
-// at entry and back at exit, so the answer has to be none.
-std::int64_t rows_changed_by_permutation(const Execution& engine, const Graph& graph,
-                                         const PackedLayout& layout, const Values& inputs,
-                                         const Weights& weights, const Tensor& expected) {
-  const std::int64_t rows = layout.rows();
-  std::vector<std::int64_t> arrival(std::size_t(rows), 0);
-  for (std::int64_t i = 0, stride = 0; i < rows; ++i) {
-    stride = 101;
-    while (std::gcd(stride, rows) != 1) ++stride;
-    arrival[std::size_t(i)] = (i * stride + 7) % rows;
+// How many output rows change when the packed rows arrive in another order.
+std::int64_t rows_changed_by_permutation(const BlockRun& run, const Tensor& expected) {
+  const RowPermutation permutation(run.layout);
+  Values values = permutation.at_entry(run.inputs.candidate);
+  for (std::size_t n = 0; n < run.graph.nodes.size(); ++n) {
+    const Node& node = run.graph.nodes[n];
+    values[node.name] = run.engine->run(node, pick(node.inputs, values), load(node.parameters, *run.weights));
+    release(values, run.graph, n);
   }
-  const PackedLayout permuted = layout.permuted(arrival);
-  const std::vector<std::int64_t> canonical = permuted.canonical_order();
-  Values values = inputs;
-  for (const char* per_row : {"hidden_states", "adaln_indices", "rotary_cos", "rotary_sin"}) {
-    Tensor& value = values.at(per_row);
-    value = gather_rows(gather_rows(value, arrival), canonical);
-  }
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    const Node& node = graph.nodes[n];
-    values[node.name] = engine.run(node, pick(node.inputs, values), load(node.parameters, weights));
-    release(values, graph, n);
-  }
-  // Canonical row i arrived at canonical[i], which is packed row arrival[canonical[i]].
-  const Tensor& output = values.at(graph.nodes.back().name);
-  const std::size_t stride = output.size_bytes() / std::size_t(rows);
-  std::int64_t changed = 0;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const auto packed = std::size_t(arrival[std::size_t(canonical[std::size_t(i)])]);
-    changed += std::memcmp(output.bytes() + std::size_t(i) * stride, expected.bytes() + packed * stride,
-                           stride) != 0;
-  }
-  return changed;
+  return permutation.rows_changed(expected, values.at(run.graph.nodes.back().name));
 }
 
 }  // namespace
@@ -176,34 +101,25 @@ bool ReplayReport::accepted() const {
 
 ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& progress,
                           const ReplayObserver& observe) {
-  const Config config;
-  require(request.block >= 0 && request.block < config.num_layers, "block {}: expected 0..{}", request.block,
-          config.num_layers - 1);
-  const auto engine = engine_named(request.engine);
-  const PackedLayout layout = named_layout(request.layout);
-  const auto weights = open_weights(request.checkpoint, request.seed, config);
-  const Graph graph = transformer_block(config, request.block);
-  const std::int64_t head_dim = config.attention_head_dim;
+  if (progress) progress(0, "inputs");
+  const BlockRun run(request);
+  const Graph& graph = run.graph;
+  const Execution& engine = *run.engine;
 
   ReplayReport report;
   report.request = request;
   report.graph = graph.name;
-  report.layout_sha256 = layout.sha256();
-  report.weights = weights->identity();
+  report.layout_sha256 = run.layout.sha256();
+  report.weights = run.weights->identity();
   report.chain_isa = request.engine == "cuda" ? cuda_device_name() : name_of(numerics::chosen_chain_isa());
-  report.rows = layout.rows();
-  report.timesteps = layout.timesteps;
-
-  if (progress) progress(0, "inputs");
-  const auto golden = request.golden ? golden_execution(false) : nullptr;
-  const BlockInputs inputs =
-      block_inputs(layout, *weights, request.seed, request.block, *engine, golden.get());
+  report.rows = run.layout.rows();
+  report.timesteps = run.layout.timesteps;
 
   std::optional<ProviderRecord> record;
   if (request.block == 0) record = ProviderRecord::load(fixture_path("block0.h5"), request.layout);
   if (!record) {
     report.provider = fmt::format("no record of layout {} for block {}", request.layout, request.block);
-  } else if (const auto mismatch = record->mismatch(weights->identity(), inputs.candidate);
+  } else if (const auto mismatch = record->mismatch(report.weights, run.inputs.candidate);
              !mismatch.empty()) {
     report.provider = "not comparable with the record: " + mismatch;
     record.reset();
@@ -211,28 +127,28 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
     report.provider = record->environment();
     report.provider_recorded = true;
   }
-  for (const auto& [name, tensor] : inputs.boundaries) {
+  for (const auto& [name, tensor] : run.inputs.boundaries) {
     BoundaryResult boundary{name, xxh3_128_hex(tensor.byte_span()), tensor.shape(), {}};
     if (record) boundary.equals_provider = record->boundary_equal(name, tensor);
     report.boundaries.push_back(boundary);
   }
 
-  Values values = inputs.candidate, truth = inputs.golden;
+  Values values = run.inputs.candidate, truth = run.inputs.golden;
   std::map<std::string, bool> has_provider_bytes;
   for (const auto& name : graph.inputs) has_provider_bytes[name] = record.has_value();
 
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     if (progress) progress(std::int64_t(n) + 1, node.name);
-    const std::vector<Tensor> parameters = load(node.parameters, *weights);
+    const std::vector<Tensor> parameters = load(node.parameters, *run.weights);
     const std::vector<Tensor> in = pick(node.inputs, values);
 
     NodeResult result;
     result.node = node.name;
     result.row = node.row;
-    result.binding = engine->binding(node);
+    result.binding = engine.binding(node);
     auto start = Clock::now();
-    const Tensor output = engine->run(node, in, parameters);
+    const Tensor output = engine.run(node, in, parameters);
     result.seconds = seconds_since(start);
     report.seconds_candidate += result.seconds;
     result.dtype = output.dtype();
@@ -240,22 +156,19 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
     result.xxh3_128 = xxh3_128_hex(output.byte_span());
     result.sha256 = sha256_hex(output.byte_span());
 
-    if (request.repeat) {
-      std::vector<std::int64_t> rows(std::size_t(output.shape()[0]));
-      std::iota(rows.begin(), rows.end(), 0);
+    if (request.repeat)
       result.repeat_drift =
-          first_difference(node, output, engine->run(node, in, parameters), rows, head_dim, "second run");
-    }
-    if (request.batch_rows) result.batch_drift = batch_drift(*engine, node, in, parameters, output, head_dim);
+          first_difference(node.name, output, engine.run(node, in, parameters), "second run");
+    if (request.batch_rows) result.batch_drift = batch_drift(engine, node, in, parameters, output);
     if (record) {
-      result.provider = record->judge(node, output, result.sha256, head_dim);
+      result.provider = record->judge(node, output, result.sha256, run.config.attention_head_dim);
       result.isolated =
           std::ranges::all_of(node.inputs, [&](const auto& name) { return has_provider_bytes[name]; });
       has_provider_bytes[node.name] = result.provider->equal;
     }
-    if (golden) {
+    if (run.golden) {
       start = Clock::now();
-      truth[node.name] = golden->run(node, pick(node.inputs, truth), parameters);
+      truth[node.name] = run.golden->run(node, pick(node.inputs, truth), parameters);
       report.seconds_golden += seconds_since(start);
       result.golden = golden_error(truth[node.name].reshaped(output.shape()), output,
                                    record ? &record->node(node.name) : nullptr);
@@ -268,8 +181,7 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
   }
   if (request.permute_rows) {
     if (progress) progress(kReplaySteps, "permuted rows");
-    report.permuted_rows_changed = rows_changed_by_permutation(*engine, graph, layout, inputs.candidate,
-                                                               *weights, values.at(graph.nodes.back().name));
+    report.permuted_rows_changed = rows_changed_by_permutation(run, values.at(graph.nodes.back().name));
   }
   return report;
 }

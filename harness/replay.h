@@ -23,13 +23,17 @@ struct ReplayRequest {
   bool repeat = false;                // run every node twice and compare all bytes
   bool batch_rows = true;             // rows alone and rows inside another sequence
   bool permute_rows = false;          // permute the packed rows, canonicalise, replay, undo (control H-C3)
+  int backward_passes = 1;            // whole backward passes, whose digests are compared
 };
 
 struct GoldenError {
   double relative_l2 = 0, max_abs = 0;
   std::int64_t max_abs_index = 0;
-  std::optional<double> bound;  // 1.25 x the provider's own error + 1e-3; absent without a record
-  bool accepted = false;        // inside the bound, and finite wherever the golden is
+  // Of relative_l2, from the provider's own error: of a node 1.25 x that + 1e-3; of a gradient as recorded.
+  // Absent without a record.
+  std::optional<double> bound;
+  bool accepted = false;    // inside the bound, and finite wherever the golden is
+  std::string reason = {};  // why, one line: the limit that decided
 };
 
 struct NodeResult {
@@ -75,8 +79,8 @@ struct ReplayReport {
 
 inline constexpr std::int64_t kReplaySteps = 18;  // the inputs and 17 nodes
 using ReplayProgress = std::function<void(std::int64_t done, const std::string& next)>;
-// Called after every node with all values that are still kept: its inputs, its result, and what later nodes read. The
-// golden's are empty where the request leaves it out.
+// Called after every node with all values that are still kept: its inputs, its result, and what later nodes
+// read. The golden's are empty where the request leaves it out.
 using ReplayObserver = std::function<void(const Node& node, const Values& candidate, const Values& golden)>;
 ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& progress = {},
                           const ReplayObserver& observe = {});

@@ -2,52 +2,25 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include "harness/report_parts.h"
 
 namespace h3 {
-namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-Json to_json(const std::optional<Drift>& drift) {
-  if (!drift) return nullptr;
-  return {{"node", drift->node},
-          {"row", drift->row},
-          {"head", drift->head},
-          {"element", drift->element},
-          {"detail", drift->detail}};
-}
-
-std::string or_none(const std::optional<Drift>& drift) { return drift ? drift->to_string() : "none"; }
-
-std::string provider_cell(const NodeResult& node) {
-  if (!node.provider) return "no record";
-  if (node.provider->equal) return "= provider";
-  return fmt::format("{} of {} rows differ, {} of {} sampled elements", node.provider->rows_differing,
-                     node.shape[0], node.provider->elements_differing, node.provider->sampled_elements);
-}
-
-}  // namespace
+using namespace report;
 
 std::string to_table(const ReplayReport& report, bool colour) {
-  const auto paint = [&](bool good, const std::string& text) {
-    return colour ? fmt::format("\033[{}m{}\033[0m", good ? 32 : 31, text) : text;
-  };
+  const Paint paint{colour};
   std::string out = fmt::format("{}  layout {} (S = {})  engine {} ({})\nweights   {}\nprovider  {}\n\n",
                                 report.graph, report.request.layout, report.rows, report.request.engine,
                                 report.chain_isa, report.weights, report.provider);
   out += fmt::format("{:<17} {:<24} {:<10} {:>11} {:>11} {:>10} {:>7}  {:<18} {}\n", "node", "RFC row",
                      "binding", "error", "bound", "max abs", "s", "digest (xxh3)", "provider");
   for (const auto& node : report.nodes) {
-    const bool equal = node.provider && node.provider->equal;
     out += fmt::format(
-        "{:<17} {:<24} {:<10} {:>11} {:>11} {:>10} {:>7.2f}  {:<18} {}\n", node.node, node.row,
-        name_of(node.binding), node.golden ? fmt::format("{:.3e}", node.golden->relative_l2) : "-",
-        node.golden && node.golden->bound ? fmt::format("{:.3e}", *node.golden->bound) : "-",
-        node.golden ? fmt::format("{:.2e}", node.golden->max_abs) : "-", node.seconds,
-        node.xxh3_128.substr(0, 16), node.provider ? paint(equal, provider_cell(node)) : "no record");
+        "{:<17} {:<24} {:<10} {} {:>7.2f}  {:<18} {}\n", node.node, node.row, name_of(node.binding),
+        error_cells(node.golden), node.seconds, node.xxh3_128.substr(0, 16),
+        node.provider ? paint(node.provider->equal, provider_cell(*node.provider, node.shape[0]))
+                      : "no record");
   }
   out += "\nboundaries ";
   for (const auto& boundary : report.boundaries)
@@ -60,7 +33,7 @@ std::string to_table(const ReplayReport& report, bool colour) {
       fmt::format("\nbindings              {} of {} row\n", report.nodes_bound_to_row(), report.nodes.size());
   const auto line = [&](const char* name, const std::optional<Drift>& drift, bool checked,
                         const char* why_not) {
-    out += fmt::format("{:<22}{}\n", name, checked ? paint(!drift, or_none(drift)) : why_not);
+    out += fmt::format("{:<22}{}\n", name, drift_cell(paint, drift, checked, why_not));
   };
   line("first_drift:", report.first_drift(), report.provider_recorded, "not comparable");
   line("first_isolated_drift:", report.first_isolated_drift(), report.provider_recorded, "not comparable");
@@ -105,28 +78,19 @@ Json to_json(const ReplayReport& report) {
                   {"xxh3_128", node.xxh3_128},
                   {"sha256", node.sha256},
                   {"seconds", number(node.seconds)}};
-    entry["golden"] = nullptr;
-    if (node.golden)
-      entry["golden"] = {{"relative_l2", number(node.golden->relative_l2)},
-                         {"max_abs", number(node.golden->max_abs)},
-                         {"max_abs_index", node.golden->max_abs_index},
-                         {"bound", node.golden->bound ? number(*node.golden->bound) : Json()},
-                         {"accepted", node.golden->accepted}};
+    entry["golden"] = json_of(node.golden);
     entry["provider"] = nullptr;
-    if (node.provider)
-      entry["provider"] = {{"equal", node.provider->equal},
-                           {"rows_differing", node.provider->rows_differing},
-                           {"sampled_elements", node.provider->sampled_elements},
-                           {"elements_differing", node.provider->elements_differing},
-                           {"isolated", node.isolated},
-                           {"first", to_json(node.provider->first)}};
-    entry["repeat_drift"] = to_json(node.repeat_drift);
-    entry["batch_drift"] = to_json(node.batch_drift);
+    if (node.provider) {
+      entry["provider"] = json_of(*node.provider);
+      entry["provider"]["isolated"] = node.isolated;
+    }
+    entry["repeat_drift"] = json_of(node.repeat_drift);
+    entry["batch_drift"] = json_of(node.batch_drift);
     json["nodes"].push_back(std::move(entry));
   }
   json["bindings"] = {{"row", report.nodes_bound_to_row()}, {"nodes", report.nodes.size()}};
   const auto finding = [&](const char* name, bool checked, const std::optional<Drift>& drift) {
-    json["drift"][name] = {{"checked", checked}, {"first", to_json(drift)}};
+    json["drift"][name] = {{"checked", checked}, {"first", json_of(drift)}};
   };
   finding("first_drift", report.provider_recorded, report.first_drift());
   finding("first_isolated_drift", report.provider_recorded, report.first_isolated_drift());
@@ -136,6 +100,7 @@ Json to_json(const ReplayReport& report) {
   json["seconds"] = {{"candidate", number(report.seconds_candidate)},
                      {"golden", number(report.seconds_golden)}};
   json["accepted"] = report.accepted();
+  json["backward"] = nullptr;
   return json;
 }
 

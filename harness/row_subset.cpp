@@ -1,5 +1,6 @@
 #include "harness/row_subset.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace h3 {
@@ -24,6 +25,25 @@ std::vector<Tensor> inputs_of_rows(const Node& node, std::span<const Tensor> inp
   for (std::size_t i = 0; i < inputs.size(); ++i)
     subset.push_back(node.by_row(i) ? gather_rows(inputs[i], rows) : inputs[i]);
   return subset;
+}
+
+std::vector<std::int64_t> output_rows(std::span<const std::int64_t> rows, std::int64_t per_input) {
+  std::vector<std::int64_t> all;
+  for (const auto row : rows)
+    for (std::int64_t i = 0; i < per_input; ++i) all.push_back(row * per_input + i);
+  return all;
+}
+
+std::vector<RowBatch> row_batches(std::int64_t rows) {
+  std::vector<std::int64_t> targets = {0, rows / 2, rows - 1};
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  std::vector<RowBatch> batches;
+  for (const auto row : targets) batches.push_back({"row alone", {row}});
+  std::vector<std::int64_t> mixed;  // 17 rows: not a multiple of any tile, every target off its old place
+  for (std::int64_t i = 0; i < 17; ++i) mixed.push_back((i * 37 + 5) % rows);
+  for (std::size_t i = 0; i < targets.size(); ++i) mixed[3 + 5 * i] = targets[targets.size() - 1 - i];
+  batches.push_back({"row inside another sequence", mixed});
+  return batches;
 }
 
 }  // namespace h3

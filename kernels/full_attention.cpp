@@ -20,6 +20,7 @@ constexpr std::int64_t kRowsAtOnce = 512;  // query rows that walk the keys toge
 constexpr std::int64_t kParts = 4;         // of a row sum
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kScale = 0.12751743f;  // f32(128^-0.5 * log2 e)
+constexpr float kLn2 = 0.693147182f;
 static_assert(std::bit_cast<std::uint32_t>(kScale) == 0x3e0293eeu);
 
 // Query rows of one head and what they carry from tile to tile.
@@ -45,12 +46,20 @@ class Rows {
   }
 
   void write(std::int64_t row, Bf16* o) const {
-    const float* l = &sums_[row * kParts];
-    const float reciprocal = numerics::rcp_approx((l[0] + l[1]) + (l[2] + l[3]));
+    const float reciprocal = numerics::rcp_approx(sum(row));
     for (std::int64_t i = 0; i < kHeadDim; ++i) o[i] = to_bf16(acc_[row * kHeadDim + i] * reciprocal);
   }
 
+  float log_sum_exp(std::int64_t row) const {
+    return std::fma(max_[row], kLn2, numerics::lg2_approx(sum(row)) * kLn2);
+  }
+
  private:
+  float sum(std::int64_t row) const {
+    const float* l = &sums_[row * kParts];
+    return (l[0] + l[1]) + (l[2] + l[3]);
+  }
+
   void subtract_max(std::int64_t row, std::int64_t keys) {
     float* t = &scores_[row * kTile];
     float max = max_[row];
@@ -94,7 +103,7 @@ void require_heads(const char* what, const Tensor& tensor) {
 
 }  // namespace
 
-void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o) {
+void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o, Tensor* lse) {
   require_heads("q", q);
   require_heads("k", k);
   require_heads("v", v);
@@ -105,6 +114,11 @@ void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o
   require(!o.empty() && o.dtype() == DType::bf16, "full_attention: o: {}, expected bf16", name_of(o.dtype()));
   require(o.shape() == Shape({rows, width}), "full_attention: o: shape {}, expected {}x{}",
           to_string(o.shape()), rows, width);
+
+  if (lse != nullptr)
+    require(!lse->empty() && lse->dtype() == DType::fp32 && lse->shape() == Shape({heads, rows}),
+            "full_attention: lse: {} {}, expected fp32 {}x{}", name_of(lse->dtype()), to_string(lse->shape()),
+            heads, rows);
 
   const std::int64_t blocks = (rows + kRowsAtOnce - 1) / kRowsAtOnce;
   parallel_for(0, heads * blocks, 1, [&](std::int64_t first, std::int64_t last) {
@@ -119,6 +133,9 @@ void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o
                   {v.data<Bf16>() + offset, kHeadDim, n, 1, width});
       }
       for (std::int64_t r = 0; r < count; ++r) state.write(r, o.data<Bf16>() + (row + r) * width + column);
+      if (lse != nullptr)
+        for (std::int64_t r = 0; r < count; ++r)
+          lse->data<float>()[column / kHeadDim * rows + row + r] = state.log_sum_exp(r);
     }
   });
 }

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/hopper.cuh"
-#include "kernels/cuda/tensor_map.h"
-#include "kernels/cuda/wgmma.cuh"
+#include "kernels/cuda/attention.cuh"
 #include "kernels/full_attention.h"
 
 // A block takes 128 query rows of one head at a time and walks all keys in tiles of 128. One thread drives
@@ -19,92 +16,42 @@ namespace {
 using namespace h3::cuda;
 using namespace h3::cuda::hopper;
 
-constexpr int kHeadDim = 128;
-constexpr int kTile = 128;  // keys, and query rows of a block
-constexpr int kGroups = 2;  // warpgroups that compute
-constexpr int kGroupRows = 64;
+constexpr int kTile = 128;  // keys
 constexpr int kThreads = (kGroups + 1) * kWarpgroup;
 constexpr int kSlots = 2;              // tiles of keys, and of values, in shared memory
 constexpr float kScale = 0.12751743f;  // f32(128^-0.5 * log2 e)
+constexpr float kLn2 = 0.693147182f;
+static_assert(kStay == kTile);
 
-// 128 rows in shared memory as two halves of 64 channels each.
-constexpr int kHalfBytes = kTile * kTileRowBytes;
-constexpr int kTileBytes = 2 * kHalfBytes;
-
-struct SharedTile {
-  alignas(1024) std::byte bytes[kTileBytes];
-};
-
-// A queue of tiles in shared memory: the copying thread waits until a slot is empty, the others until it is
-// full.
-template <int kDepth>
-struct Queue {
-  SharedTile tile[kDepth];
-  std::uint64_t full[kDepth], empty[kDepth];
-};
+using Tile = HeadTile<kTile>;
 
 struct Shared {
-  Queue<1> q;
-  Queue<kSlots> k, v;
-};
-
-// Where a thread stands in a queue. All walk it in the same order.
-template <int kDepth>
-struct Place {
-  int slot = 0;
-  std::uint32_t phase = 0;
-
-  __device__ Place next() const { return slot + 1 < kDepth ? Place{slot + 1, phase} : Place{0, phase ^ 1}; }
+  Queue<Tile, 1> q;
+  Queue<Tile, kSlots> k, v;
 };
 
 struct Problem {
   CUtensorMap q, k, v;
   std::uint16_t* o;
+  float* lse;  // or null
   std::int64_t rows, keys, heads;
-};
-
-// Query rows [row, row + 128) of one head.
-struct Work {
-  int head;
-  std::int64_t row;
-};
-
-// The work of all blocks, head by head, so that blocks that run at the same time read the same keys and
-// values. A remainder of less than 128 rows comes after everything else: a block ends with its shortest work.
-class Schedule {
- public:
-  __device__ explicit Schedule(const Problem& problem)
-      : whole_per_head_(problem.rows / kTile),
-        whole_(whole_per_head_ * problem.heads),
-        count_(problem.rows % kTile == 0 ? whole_ : whole_ + problem.heads) {}
-
-  __device__ std::int64_t first() const { return blockIdx.x; }
-  __device__ std::int64_t next(std::int64_t item) const { return item + gridDim.x; }
-  __device__ bool has(std::int64_t item) const { return item < count_; }
-  __device__ Work at(std::int64_t item) const {
-    if (item >= whole_) return {int(item - whole_), whole_per_head_ * kTile};
-    return {int(item / whole_per_head_), item % whole_per_head_ * kTile};
-  }
-
- private:
-  std::int64_t whole_per_head_, whole_, count_;
 };
 
 // ---- the thread that drives the copy engine
 
 template <int kDepth>
-__device__ void fetch(Queue<kDepth>& queue, Place<kDepth>& place, const CUtensorMap& map, std::int64_t row,
-                      int head) {
+__device__ void fetch(Queue<Tile, kDepth>& queue, Place<kDepth>& place, const CUtensorMap& map,
+                      std::int64_t row, int head) {
   const std::uint32_t full = shared_address(&queue.full[place.slot]);
   barrier_wait(shared_address(&queue.empty[place.slot]), place.phase ^ 1);
-  barrier_expect(full, kTileBytes);
-  copy_box(&map, 0, int(row), 0, head, shared_address(&queue.tile[place.slot]), full);
+  barrier_expect(full, Tile::kBytes);
+  copy_box(&map, 0, int(row), 0, head, shared_address(&queue.slot[place.slot]), full);
   place = place.next();
 }
 
 // In the order of use: the values of a tile after the keys of the next.
 __device__ void fetch_all(const Problem& problem, Shared& shared) {
-  const Schedule schedule(problem);
+  const Schedule schedule(problem.rows, problem.heads);
   Place<1> q;
   Place<kSlots> k, v;
   for (std::int64_t item = schedule.first(); schedule.has(item); item = schedule.next(item)) {
@@ -119,15 +66,7 @@ __device__ void fetch_all(const Problem& problem, Shared& shared) {
   }
 }
 
-// ---- the warpgroups that compute
-//
-// A thread holds elements of two rows, g and g + 8 of its warp's sixteen. Element i of its 64 belongs to
-// row_of(i) and to column_of(i) + 2 t, where t is its place in a quad of threads: the quad holds the four
-// parts of a row sum.
-
-__device__ constexpr int row_of(int i) { return i / 2 % 2; }
-__device__ constexpr int column_of(int i) { return i / 4 * 8 + i % 2; }
-__device__ int place_in_quad() { return threadIdx.x % 4; }
+// ---- the warpgroups that compute. A quad of threads holds the four parts of a row sum.
 
 // What a thread's rows carry from tile to tile.
 struct Rows {
@@ -136,13 +75,13 @@ struct Rows {
   float rescale[2];       // a of the last tile
 };
 
-__device__ float ex2(float x) {
-  asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x));
+__device__ float rcp(float x) {
+  asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x));
   return x;
 }
 
-__device__ float rcp(float x) {
-  asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(x));
+__device__ float lg2(float x) {
+  asm("lg2.approx.ftz.f32 %0, %0;" : "+f"(x));
   return x;
 }
 
@@ -157,34 +96,12 @@ __device__ float quad_sum(float x) {
   return __fadd_rn(x, __shfl_xor_sync(~0u, x, 2));
 }
 
-template <int kDepth>
-__device__ void wait_for(Queue<kDepth>& queue, const Place<kDepth>& place) {
-  barrier_wait(shared_address(&queue.full[place.slot]), place.phase);
-}
-
-// This warp has read the tile.
-template <int kDepth>
-__device__ void release(Queue<kDepth>& queue, Place<kDepth>& place) {
-  if (threadIdx.x % 32 == 0) barrier_arrive(shared_address(&queue.empty[place.slot]));
-  place = place.next();
-}
-
-// Goes on without reading the tile.
-template <int kDepth>
-__device__ void pass(Queue<kDepth>& queue, Place<kDepth>& place) {
-  wait_for(queue, place);
-  release(queue, place);
-}
-
-// The compiler keeps what depends on it in uniform registers, where the multiply wants its descriptors.
-__device__ std::uint32_t uniform(std::uint32_t x) { return __shfl_sync(~0u, x, 0); }
-
 // s = q k^T for this warpgroup's 64 rows and 128 keys, channels ascending. In flight on return.
 __device__ void multiply_keys(std::uint32_t q, std::uint32_t k, float (&s)[64]) {
   const std::uint64_t a = tile_descriptor(uniform(q)), b = tile_descriptor(uniform(k));
 #pragma unroll
   for (int step = 0; step < 8; ++step) {
-    const int offset = (step / 4 * kHalfBytes + step % 4 * kStepBytes) / 16;
+    const int offset = (step / 4 * Tile::kHalfBytes + step % 4 * kStepBytes) / 16;
     multiply_step<128>(s, a + offset, b + offset, step > 0);
   }
   multiply_commit();
@@ -192,7 +109,7 @@ __device__ void multiply_keys(std::uint32_t q, std::uint32_t k, float (&s)[64]) 
 
 // acc += p v for 64 rows and 128 channels, keys ascending. In flight on return.
 __device__ void multiply_values(const std::uint32_t (&p)[8][4], std::uint32_t v, float (&acc)[64]) {
-  const std::uint64_t b = deep_descriptor(uniform(v), kHalfBytes);
+  const std::uint64_t b = deep_descriptor(uniform(v), Tile::kHalfBytes);
 #pragma unroll
   for (int step = 0; step < 8; ++step)
     multiply_step_of_registers(acc, p[step], b + step * (kDeepStepBytes / 16));
@@ -226,60 +143,32 @@ __device__ void weigh(float (&s)[64], Rows& rows) {
   for (int r = 0; r < 2; ++r) rows.sum[r] = __fmaf_rn(rows.sum[r], rows.rescale[r], sum[r]);
 }
 
-// R(p), in the order in which the multiply reads its left operand from registers.
-__device__ void round_weights(const float (&s)[64], std::uint32_t (&p)[8][4]) {
-#pragma unroll
-  for (int i = 0; i < 32; ++i) p[i / 4][i % 4] = to_bf16_pair(s[2 * i], s[2 * i + 1]);
-}
-
 __device__ void rescale(float (&acc)[64], const Rows& rows) {
 #pragma unroll
   for (int i = 0; i < 64; ++i) acc[i] = __fmul_rn(acc[i], rows.rescale[row_of(i)]);
 }
 
-// Word i of thread t of a quad becomes word t of thread i.
-__device__ void transpose_quad(std::uint32_t* w) {
-  const auto exchange = [](bool second, int lanes, std::uint32_t& a, std::uint32_t& b) {
-    const std::uint32_t received = __shfl_xor_sync(~0u, second ? a : b, lanes);
-    (second ? a : b) = received;
-  };
-  const bool odd = place_in_quad() & 1, upper = place_in_quad() & 2;
-  exchange(odd, 1, w[0], w[1]);
-  exchange(odd, 1, w[2], w[3]);
-  exchange(upper, 2, w[0], w[2]);
-  exchange(upper, 2, w[1], w[3]);
-}
-
-// 16 bytes a thread, 64 a quad at a time.
 __device__ void write(const Problem& problem, const Work& work, const float (&acc)[64], const Rows& rows) {
+  float reciprocals[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const float reciprocal = rcp(quad_sum(rows.sum[r]));
-    const std::int64_t row = work.row + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + 8 * r;
-    std::uint16_t* o = problem.o + (row * problem.heads + work.head) * kHeadDim + place_in_quad() * 8;
-#pragma unroll
-    for (int j = 0; j < 16; j += 4) {  // of 16 groups of eight columns
-      std::uint32_t words[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float* pair = &acc[4 * (j + i) + 2 * r];
-        words[i] = to_bf16_pair(__fmul_rn(pair[0], reciprocal), __fmul_rn(pair[1], reciprocal));
-      }
-      transpose_quad(words);
-      if (row < problem.rows)
-        *reinterpret_cast<uint4*>(o + 8 * j) = make_uint4(words[0], words[1], words[2], words[3]);
-    }
+    const float sum = quad_sum(rows.sum[r]);
+    reciprocals[r] = rcp(sum);
+    const std::int64_t row = work.row + warp_row() + 8 * r;
+    if (problem.lse != nullptr && place_in_quad() == 0 && row < problem.rows)
+      problem.lse[work.head * problem.rows + row] = __fmaf_rn(rows.max[r], kLn2, __fmul_rn(lg2(sum), kLn2));
   }
+  store_head(problem.o, problem.rows, problem.heads, work, acc, reciprocals);
 }
 
 __device__ void compute_all(const Problem& problem, Shared& shared) {
   const int group_row = threadIdx.x / kWarpgroup * kGroupRows;
   const int tiles = int((problem.keys + kTile - 1) / kTile);
   const int keys_of_last = int(problem.keys - (tiles - 1) * std::int64_t(kTile));
-  const std::uint32_t queries = shared_address(&shared.q.tile[0]) + group_row * kTileRowBytes;
-  const auto tile_at = [](auto& queue, const auto& place) { return shared_address(&queue.tile[place.slot]); };
+  const std::uint32_t queries = shared_address(&shared.q.slot[0]) + group_row * kTileRowBytes;
+  const auto tile_at = [](auto& queue, const auto& place) { return shared_address(&queue.slot[place.slot]); };
 
-  const Schedule schedule(problem);
+  const Schedule schedule(problem.rows, problem.heads);
   Place<1> q;
   Place<kSlots> k, v;
   for (std::int64_t item = schedule.first(); schedule.has(item); item = schedule.next(item)) {
@@ -305,7 +194,7 @@ __device__ void compute_all(const Problem& problem, Shared& shared) {
     release(shared.k, k);
     if (tiles == 1) mask(s, keys_of_last);
     weigh(s, rows);
-    round_weights(s, p);
+    round_pairs(s, p);
     wait_for(shared.v, v);
 
     for (int tile = 1; tile < tiles; ++tile) {
@@ -323,7 +212,7 @@ __device__ void compute_all(const Problem& problem, Shared& shared) {
       multiply_wait<0>();
       settle(acc);
       release(shared.v, v);
-      round_weights(s, p);
+      round_pairs(s, p);
       rescale(acc, rows);
     }
     release(shared.q, q);
@@ -334,14 +223,6 @@ __device__ void compute_all(const Problem& problem, Shared& shared) {
     settle(acc);
     release(shared.v, v);
     write(problem, work, acc, rows);
-  }
-}
-
-template <int kDepth>
-__device__ void init(Queue<kDepth>& queue) {
-  for (int slot = 0; slot < kDepth; ++slot) {
-    barrier_init(shared_address(&queue.full[slot]), 1);
-    barrier_init(shared_address(&queue.empty[slot]), kGroups * kWarpgroup / 32);
   }
 }
 
@@ -366,14 +247,6 @@ __global__ void __launch_bounds__(kThreads, 1) attention_kernel(const __grid_con
 
 // ---- host
 
-int multiprocessors() {
-  int device = 0, count = 0;
-  check(cudaGetDevice(&device), "full_attention: asking for the device");
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
-        "full_attention: counting multiprocessors");
-  return count;
-}
-
 void require_operand(const char* what, const Tensor& tensor) {
   require(!tensor.empty() && tensor.dtype() == DType::bf16, "full_attention: {}: {}, expected bf16", what,
           name_of(tensor.dtype()));
@@ -393,7 +266,8 @@ void require_heads(const char* what, const Tensor& tensor) {
 
 }  // namespace
 
-void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o, Stream stream) {
+void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o, Tensor* lse,
+                    Stream stream) {
   require_heads("q", q);
   require_heads("k", k);
   require_heads("v", v);
@@ -405,11 +279,19 @@ void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o
   require(o.shape() == Shape({rows, width}), "full_attention: o: shape {}, expected {}x{}",
           to_string(o.shape()), rows, width);
 
+  if (lse != nullptr) require_tensor("full_attention", "lse", *lse, DType::fp32, {heads, rows});
+
   const auto map = [&](const Tensor& tensor) {
     return heads_map(tensor.bytes(), tensor.shape()[0], heads, kTile);
   };
-  const Problem problem{map(q), map(k), map(v), reinterpret_cast<std::uint16_t*>(o.bytes()),
-                        rows,   keys,   heads};
+  const Problem problem{map(q),
+                        map(k),
+                        map(v),
+                        reinterpret_cast<std::uint16_t*>(o.bytes()),
+                        lse != nullptr ? lse->data<float>() : nullptr,
+                        rows,
+                        keys,
+                        heads};
   const std::int64_t items = (rows + kTile - 1) / kTile * heads;
   check(cudaFuncSetAttribute(attention_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared)),
         "full_attention: asking for shared memory");

@@ -11,9 +11,10 @@
 //   other
 //      (j, then the pair) starting from the first; then l[i] = fma(l[i], a, that sum). The FP32 p are summed,
 //      not R(p);
-//   6. o = R(acc * rcp((l[0] + l[1]) + (l[2] + l[3]))).
+//   6. L = (l[0] + l[1]) + (l[2] + l[3]); o = R(acc * rcp(L)).
+//   7. lse = fma(m, ln 2, lg2(L) * ln 2), what the backward starts from; lg2 the hardware approximation.
 // A query row depends on its own q and on all keys in their order, not on the other queries. These are the
-// bits of cuDNN 9.19's forward on Hopper.
+// bits of cuDNN 9.19's forward on Hopper, its log-sum-exp included.
 //
 // Errors: one line for a wrong dtype, a shape that does not fit, or an empty operand.
 #pragma once
@@ -23,8 +24,9 @@
 
 namespace h3::kernels {
 
-// q (R,heads,128), k and v (S,heads,128) bf16 -> o (R,heads*128) bf16.
-void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o);
+// q (R,heads,128), k and v (S,heads,128) bf16 -> o (R,heads*128) bf16 and, where asked for, lse (heads,R)
+// fp32.
+void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o, Tensor* lse = nullptr);
 
 // On a Hopper GPU: the same bytes. One FP32 accumulator for every element of the output, in the matrix
 // instruction's own registers from the first tile to the last; it is rescaled between tiles, never while a
@@ -36,7 +38,8 @@ void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o
 // work is done.
 namespace cuda {
 
-void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o, Stream stream = nullptr);
+void full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor& o, Tensor* lse = nullptr,
+                    Stream stream = nullptr);
 
 }  // namespace cuda
 

@@ -15,27 +15,28 @@
 // warpgroup copies tiles of both operands into a ring of shared memory, the other two multiply. Blocks stay,
 // one on each multiprocessor, and walk the tiles in an order that reads the weights once for kPanelRows rows
 // of x.
+//
+// The gradients are the same product of other operands: dX takes dY and the weight, dW takes dY and x, both
+// with the depth over their rows in memory, which the copy engine and the matrix instruction read as they
+// lie.
 namespace h3::kernels::cuda {
 namespace {
 
 using namespace h3::cuda;
 using namespace h3::cuda::hopper;
 
-constexpr int kMultipliers = 2;              // warpgroups
-constexpr int kOutputs = kMultipliers * 64;  // of a tile
-constexpr int kThreads = (kMultipliers + 1) * kWarpgroup;
 constexpr int kMaxWeights = 3;
 constexpr int kSharedBytes = 227 * 1024;
 constexpr int kAlignment = 1024;
 constexpr int kPanelRows = 2048;
 
-// Products of one x with weights of one shape.
+// Products of one x with weights of one shape. Of dX, x is dY; of dW, x is dY and the weight x.
 struct Products {
   CUtensorMap x;
   CUtensorMap weight[kMaxWeights];
   const __nv_bfloat16* bias[kMaxWeights];
   void* y[kMaxWeights];
-  std::int64_t rows, outputs;
+  std::int64_t rows, outputs, depth;
   int steps;         // of kTileColumns along the depth
   int output_tiles;  // of one weight
   int row_tiles;
@@ -44,18 +45,28 @@ struct Products {
   bool fp32;
 };
 
-// kFirst + kSecond rows of x by kOutputs outputs; one or two instructions take the rows.
-template <int kFirst_, int kSecond_ = 0>
+// kFirst + kSecond rows of x by kOutputs outputs, 64 for a warpgroup; one or two instructions take the rows.
+// The depth of an operand lies along its rows in memory, or, where it is deep, over them.
+template <Product kProduct, int kFirst_, int kSecond_ = 0, int kMultipliers_ = 2>
 struct Tile {
+  static constexpr int kMultipliers = kMultipliers_;  // warpgroups
+  static constexpr int kOutputs = kMultipliers * 64;
+  static constexpr int kThreads = (kMultipliers + 1) * kWarpgroup;
   static constexpr int kFirst = kFirst_, kSecond = kSecond_;
   static constexpr int kRows = kFirst + kSecond;
-  static constexpr int kBoxes = kRows <= 256 ? 1 : kRows % 16 == 0 ? 2 : 3;  // a copy takes at most 256 rows
+  static constexpr bool kDeepWeight = kProduct != Product::forward;
+  static constexpr bool kDeepX = kProduct == Product::weight_gradient;
+  static constexpr int kBoxes = kDeepX            ? kRows / kTileColumns
+                                : kRows <= 256    ? 1
+                                : kRows % 16 == 0 ? 2
+                                                  : 3;  // a copy takes 256 rows
   static constexpr int kBoxRows = kRows / kBoxes;
   static constexpr int kWeightBytes = kOutputs * kTileRowBytes;
   static constexpr int kSlotBytes = kWeightBytes + kRows * kTileRowBytes;
   static constexpr int out_bytes(int stage_rows) { return kMultipliers * 2 * stage_rows * kTileRowBytes; }
   static constexpr int slots(int stage_rows) {
-    return std::min(12, (kSharedBytes - kAlignment - out_bytes(stage_rows) - 256) / kSlotBytes);
+    return std::min(24 / kMultipliers,
+                    (kSharedBytes - kAlignment - out_bytes(stage_rows) - 256) / kSlotBytes);
   }
   static constexpr int kStageRows = slots(32) == slots(8) ? 32 : 8;  // rows of y on their way out at once
   static constexpr int kStageBytes = kStageRows * kTileRowBytes;
@@ -63,6 +74,7 @@ struct Tile {
   static constexpr int kSlots = slots(kStageRows);
   static constexpr int kUsedBytes = kAlignment + kSlots * kSlotBytes + kOutBytes + kSlots * 16;
   static_assert(kBoxRows % 8 == 0 && kBoxRows * kBoxes == kRows && kSlots >= 3);
+  static_assert(!kDeepX || kBoxRows == kTileColumns);
 };
 
 struct Place {
@@ -76,7 +88,7 @@ __device__ Place place_of(const Products& products, int tile) {
   const int first = tile / (passed * products.panel) * products.panel;
   const int width = min(products.panel, products.row_tiles - first);
   const int at = tile - first * passed, output = at / width;
-  return {output / products.output_tiles, std::int64_t(output % products.output_tiles) * kOutputs,
+  return {output / products.output_tiles, std::int64_t(output % products.output_tiles) * T::kOutputs,
           std::int64_t(first + at % width) * T::kRows};
 }
 
@@ -100,33 +112,45 @@ __device__ void copy_tiles(const Products& products, Ring<T> ring) {
   for (int tile = blockIdx.x; tile < products.tiles; tile += gridDim.x) {
     const Place place = place_of<T>(products, tile);
     for (int step = 0; step < products.steps; ++step, ring.next()) {
-      const int column = step * kTileColumns;
+      const int depth = step * kTileColumns;
+      const auto copy = [&](const CUtensorMap& map, bool deep, std::int64_t row, std::uint32_t to) {
+        copy_box(&map, deep ? int(row) : depth, deep ? depth : int(row), to, ring.is_full());
+      };
       barrier_wait(ring.is_empty(), ring.phase ^ 1);
       barrier_expect(ring.is_full(), T::kSlotBytes);
-      copy_box(&products.weight[place.weight], column, int(place.output), ring.memory(), ring.is_full());
+      for (int output = 0; output < T::kOutputs; output += T::kDeepWeight ? kTileColumns : T::kOutputs)
+        copy(products.weight[place.weight], T::kDeepWeight, place.output + output,
+             ring.memory() + output * kTileRowBytes);
       for (int row = 0; row < T::kRows; row += T::kBoxRows)
-        copy_box(&products.x, column, int(place.row) + row,
-                 ring.memory() + T::kWeightBytes + row * kTileRowBytes, ring.is_full());
+        copy(products.x, T::kDeepX, place.row + row, ring.memory() + T::kWeightBytes + row * kTileRowBytes);
     }
   }
 }
 
-// The chain of every element of a tile: K ascending, 16 at a time, one accumulator.
+template <bool kDeep>
+__device__ std::uint64_t operand_descriptor(std::uint32_t address) {
+  return kDeep ? deep_descriptor(address, kTileColumns * kTileRowBytes) : tile_descriptor(address);
+}
+
+// The chain of every element of a tile: depth ascending, 16 at a time, one accumulator.
 template <class T>
 __device__ __forceinline__ void multiply_tile(const Products& products, Ring<T>& ring,
                                               float (&sums)[T::kRows / 2], int warpgroup, bool speaks) {
   std::uint32_t done = 0;
   for (int step = 0; step < products.steps; ++step) {
-    const std::uint64_t a = tile_descriptor(ring.memory() + warpgroup * 64 * kTileRowBytes);
-    const std::uint64_t b = tile_descriptor(ring.memory() + T::kWeightBytes);
+    const std::uint64_t a =
+        operand_descriptor<T::kDeepWeight>(ring.memory() + warpgroup * 64 * kTileRowBytes);
+    const std::uint64_t b = operand_descriptor<T::kDeepX>(ring.memory() + T::kWeightBytes);
     barrier_wait(ring.is_full(), ring.phase);
     multiply_begin();
 #pragma unroll
     for (int k = 0; k < kTileColumns / 16; ++k) {
-      const std::uint64_t a_k = a + k * kStepBytes / 16, b_k = b + k * kStepBytes / 16;
-      multiply_step<T::kFirst>(sums, a_k, b_k, step + k);
+      const std::uint64_t a_k = a + k * (T::kDeepWeight ? kDeepStepBytes : kStepBytes) / 16;
+      const std::uint64_t b_k = b + k * (T::kDeepX ? kDeepStepBytes : kStepBytes) / 16;
+      multiply_step<T::kFirst, T::kDeepWeight, T::kDeepX>(sums, a_k, b_k, step + k);
       if constexpr (T::kSecond > 0)
-        multiply_step<T::kSecond>(sums + T::kFirst / 2, a_k, b_k + T::kFirst * kTileRowBytes / 16, step + k);
+        multiply_step<T::kSecond, T::kDeepWeight, T::kDeepX>(sums + T::kFirst / 2, a_k,
+                                                             b_k + T::kFirst * kTileRowBytes / 16, step + k);
     }
     multiply_commit();
     multiply_wait<1>();  // the step before this one
@@ -191,7 +215,7 @@ __device__ __forceinline__ void store_tile(const Products& products, const Place
 }
 
 template <class T>
-__global__ __launch_bounds__(kThreads, 1) void linear_kernel(const __grid_constant__ Products products) {
+__global__ __launch_bounds__(T::kThreads, 1) void linear_kernel(const __grid_constant__ Products products) {
   extern __shared__ std::uint8_t memory[];
   const std::uint32_t slots = (shared_address(memory) + kAlignment - 1) / kAlignment * kAlignment;
   const std::uint32_t stages = slots + T::kSlots * T::kSlotBytes, full = stages + T::kOutBytes;
@@ -199,14 +223,14 @@ __global__ __launch_bounds__(kThreads, 1) void linear_kernel(const __grid_consta
   if (threadIdx.x == 0) {
     for (int slot = 0; slot < T::kSlots; ++slot) {
       barrier_init(ring.full + slot * 8, 1);
-      barrier_init(ring.empty + slot * 8, kMultipliers);
+      barrier_init(ring.empty + slot * 8, T::kMultipliers);
     }
     barrier_init_fence();
   }
   __syncthreads();
 
   const int warpgroup = threadIdx.x / kWarpgroup, thread = threadIdx.x % kWarpgroup;
-  if (warpgroup == kMultipliers) {
+  if (warpgroup == T::kMultipliers) {
     give_registers<24>();
     if (thread == 0) {
       wait_for_predecessor();
@@ -226,23 +250,19 @@ __global__ __launch_bounds__(kThreads, 1) void linear_kernel(const __grid_consta
 
 // ---- host
 
-int multiprocessors() {
-  int device = 0, count = 0;
-  check(cudaGetDevice(&device), "linear: asking for the device");
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
-        "linear: counting multiprocessors");
-  return count;
-}
-
 std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + part - 1) / part; }
 
 template <class T>
 void launch(Products products, const Tensor& x, std::span<const Tensor> weights, Stream stream) {
-  products.x = tensor_map(x.bytes(), products.rows, x.cols(), T::kBoxRows);
+  const auto map = [&](const Tensor& tensor, bool deep, std::int64_t rows, int box_rows) {
+    return deep ? tensor_map(tensor.bytes(), products.depth, rows, kTileColumns)
+                : tensor_map(tensor.bytes(), rows, products.depth, box_rows);
+  };
+  products.x = map(x, T::kDeepX, products.rows, T::kBoxRows);
   for (std::size_t i = 0; i < weights.size(); ++i)
-    products.weight[i] = tensor_map(weights[i].bytes(), products.outputs, x.cols(), kOutputs);
-  products.steps = int(parts(x.cols(), kTileColumns));
-  products.output_tiles = int(parts(products.outputs, kOutputs));
+    products.weight[i] = map(weights[i], T::kDeepWeight, products.outputs, T::kOutputs);
+  products.steps = int(parts(products.depth, kTileColumns));
+  products.output_tiles = int(parts(products.outputs, T::kOutputs));
   products.row_tiles = int(parts(products.rows, T::kRows));
   products.panel = std::max(1, kPanelRows / T::kRows);
   products.tiles = products.output_tiles * products.row_tiles * int(weights.size());
@@ -252,7 +272,7 @@ void launch(Products products, const Tensor& x, std::span<const Tensor> weights,
   early.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = std::min(multiprocessors(), products.tiles);
-  config.blockDim = kThreads;
+  config.blockDim = T::kThreads;
   config.dynamicSmemBytes = T::kUsedBytes;
   config.stream = stream;
   config.attrs = &early;
@@ -263,115 +283,176 @@ void launch(Products products, const Tensor& x, std::span<const Tensor> weights,
 }
 
 struct TileEntry {
-  int rows;
+  int rows, outputs;
   int step_ns;  // of kTileColumns along the depth, measured on an H200 at work; only the choice depends on it
   void (*launch)(Products, const Tensor&, std::span<const Tensor>, Stream);
 };
 
 template <class T>
 constexpr TileEntry entry(int step_ns) {
-  return {T::kRows, step_ns, launch<T>};
+  return {T::kRows, T::kOutputs, step_ns, launch<T>};
 }
 
-constexpr TileEntry kTiles[] = {
-    entry<Tile<8>>(280),        entry<Tile<16>>(285),  entry<Tile<32>>(290),  entry<Tile<64>>(295),
-    entry<Tile<88>>(300),       entry<Tile<136>>(410), entry<Tile<160>>(505), entry<Tile<176>>(535),
-    entry<Tile<192>>(585),      entry<Tile<232>>(700), entry<Tile<256>>(760), entry<Tile<136, 136>>(805),
-    entry<Tile<160, 152>>(950),
+// Any number of rows of x.
+template <Product P>
+constexpr TileEntry kRowTiles[] = {
+    entry<Tile<P, 8>>(280),        entry<Tile<P, 16>>(285),      entry<Tile<P, 32>>(290),
+    entry<Tile<P, 64>>(295),       entry<Tile<P, 88>>(300),      entry<Tile<P, 136>>(410),
+    entry<Tile<P, 160>>(505),      entry<Tile<P, 176>>(535),     entry<Tile<P, 192>>(585),
+    entry<Tile<P, 232>>(700),      entry<Tile<P, 256>>(760),     entry<Tile<P, 136, 136>>(805),
+    entry<Tile<P, 160, 152>>(950), entry<Tile<P, 8, 0, 1>>(150),
 };
+
+// Rows of dW are columns of dY, read 64 at a time.
+constexpr Product kDw = Product::weight_gradient;
+constexpr TileEntry kColumnTiles[] = {entry<Tile<kDw, 64>>(295), entry<Tile<kDw, 128>>(395),
+                                      entry<Tile<kDw, 192>>(585), entry<Tile<kDw, 256>>(760)};
+
+std::span<const TileEntry> tiles_of(Product product) {
+  switch (product) {
+    case Product::forward:
+      return kRowTiles<Product::forward>;
+    case Product::input_gradient:
+      return kRowTiles<Product::input_gradient>;
+    case Product::weight_gradient:
+      return kColumnTiles;
+  }
+  return {};
+}
 
 // The tile that is done first when multiprocessors take tiles in turn, or, where reading the weights takes
 // longer than that, the first such tile.
-int choose(std::int64_t rows, std::int64_t outputs, std::int64_t depth) {
+int choose(std::span<const TileEntry> tiles, std::int64_t rows, std::int64_t outputs, std::int64_t depth) {
   constexpr double kBytesPerNs = 4200;
   const double reading = double(outputs) * double(depth) * 2 / kBytesPerNs;
   const std::int64_t places = multiprocessors();
   int best = 0;
   double least = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < tile_count(); ++i) {
-    const std::int64_t turns = parts(parts(rows, kTiles[i].rows) * parts(outputs, kOutputs), places);
-    const double time = std::max(reading, double(turns * parts(depth, kTileColumns)) * kTiles[i].step_ns);
+  for (int i = 0; i < int(tiles.size()); ++i) {
+    const std::int64_t turns = parts(parts(rows, tiles[i].rows) * parts(outputs, tiles[i].outputs), places);
+    const double time = std::max(reading, double(turns * parts(depth, kTileColumns)) * tiles[i].step_ns);
     if (time < least) least = time, best = i;
   }
   return best;
 }
 
-void require_operand(const char* what, const Tensor& tensor) {
-  require(!tensor.empty() && tensor.shape().size() >= 2 && tensor.elements() > 0,
-          "linear: {}: shape {}, expected a non-empty matrix", what, to_string(tensor.shape()));
-  require(tensor.device() == Device::cuda, "linear: {} lies on the CPU, expected the GPU", what);
+// What a product is called in messages, and its operands: the one that gives the rows, the other, the result.
+struct Names {
+  const char *product, *x, *weight, *y;
+};
+
+Names names_of(Product product) {
+  switch (product) {
+    case Product::forward:
+      return {"linear", "x", "weight", "y"};
+    case Product::input_gradient:
+      return {"linear_input_gradient", "dy", "weight", "dx"};
+    case Product::weight_gradient:
+      return {"linear_weight_gradient", "dy", "x", "dweight"};
+  }
+  return {};
 }
 
-void require_bf16(const char* what, const Tensor& tensor) {
-  require(tensor.dtype() == DType::bf16, "linear: {}: {}, expected bf16", what, name_of(tensor.dtype()));
+void require_matrix(const Names& names, const char* what, const Tensor& tensor) {
+  require(!tensor.empty() && tensor.shape().size() >= 2 && tensor.elements() > 0,
+          "{}: {}: shape {}, expected a non-empty matrix", names.product, what, to_string(tensor.shape()));
+  require(tensor.device() == Device::cuda, "{}: {} lies on the CPU, expected the GPU", names.product, what);
+}
+
+void require_operand(const Names& names, const char* what, const Tensor& tensor) {
+  require_matrix(names, what, tensor);
+  require(tensor.dtype() == DType::bf16, "{}: {}: {}, expected bf16", names.product, what,
+          name_of(tensor.dtype()));
+}
+
+// Rows that become rows or columns of the result, and the extent that is summed over.
+struct Extents {
+  std::int64_t rows, depth;
+};
+
+Extents extents_of(const Tensor& operand, bool deep) {
+  return deep ? Extents{operand.cols(), operand.rows()} : Extents{operand.rows(), operand.cols()};
 }
 
 constexpr int kChoose = -1;
 
-void multiply(int tile, const Tensor& x, std::span<const Tensor> weights, const Tensor* bias,
+void multiply(Product product, int tile, const Tensor& x, std::span<const Tensor> weights, const Tensor* bias,
               std::span<Tensor> ys, Stream stream) {
-  require_operand("x", x);
-  require_bf16("x", x);
+  const Names names = names_of(product);
+  require_operand(names, names.x, x);
   require(!weights.empty() && weights.size() <= kMaxWeights && weights.size() == ys.size(),
-          "linear: {} weights for {} results, expected as many, at most {}", weights.size(), ys.size(),
-          kMaxWeights);
+          "{}: {} weights for {} results, expected as many, at most {}", names.product, weights.size(),
+          ys.size(), kMaxWeights);
+  for (const Tensor& weight : weights) require_operand(names, names.weight, weight);
+  const auto [rows, depth] = extents_of(x, product == Product::weight_gradient);
+  const std::int64_t outputs = extents_of(weights[0], product != Product::forward).rows;
   Products products{};
-  products.rows = x.rows();
-  products.outputs = weights[0].empty() ? 0 : weights[0].rows();
+  products.rows = rows;
+  products.outputs = outputs;
+  products.depth = depth;
   products.fp32 = ys[0].dtype() == DType::fp32;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    require_operand("weight", weights[i]);
-    require_bf16("weight", weights[i]);
-    require(weights[i].cols() == x.cols(), "linear: weight has {} inputs, x has {}", weights[i].cols(),
-            x.cols());
-    require(weights[i].rows() == products.outputs,
-            "linear: weights with {} and {} outputs, expected one shape", products.outputs,
-            weights[i].rows());
-    require_operand("y", ys[i]);
-    require(ys[i].dtype() == DType::bf16 || ys[i].dtype() == DType::fp32,
-            "linear: y: {}, expected bf16 or fp32", name_of(ys[i].dtype()));
-    require(ys[i].dtype() == ys[0].dtype(), "linear: y: {} and {}, expected one type", name_of(ys[0].dtype()),
-            name_of(ys[i].dtype()));
-    require(ys[i].rows() == products.rows && ys[i].cols() == products.outputs,
-            "linear: y: shape {}, expected {} rows of {}", to_string(ys[i].shape()), products.rows,
-            products.outputs);
+    const Extents weight = extents_of(weights[i], product != Product::forward);
+    require(weight.depth == depth, "{}: {} of {} and {} of {} have no common extent", names.product, names.x,
+            to_string(x.shape()), names.weight, to_string(weights[i].shape()));
+    require(weight.rows == outputs, "{}: weights with {} and {} outputs, expected one shape", names.product,
+            outputs, weight.rows);
+    require_matrix(names, names.y, ys[i]);
+    require(ys[i].dtype() == DType::bf16 || ys[i].dtype() == DType::fp32, "{}: {}: {}, expected bf16 or fp32",
+            names.product, names.y, name_of(ys[i].dtype()));
+    require(ys[i].dtype() == ys[0].dtype(), "{}: {}: {} and {}, expected one type", names.product, names.y,
+            name_of(ys[0].dtype()), name_of(ys[i].dtype()));
+    require(ys[i].rows() == rows && ys[i].cols() == outputs, "{}: {}: shape {}, expected {} rows of {}",
+            names.product, names.y, to_string(ys[i].shape()), rows, outputs);
     products.y[i] = ys[i].bytes();
   }
   if (bias != nullptr) {
-    require_bf16("bias", *bias);
-    require(!bias->empty() && bias->elements() == products.outputs, "linear: bias: shape {}, expected {}",
-            to_string(bias->shape()), products.outputs);
-    require(bias->device() == Device::cuda, "linear: bias lies on the CPU, expected the GPU");
+    require(bias->dtype() == DType::bf16, "{}: bias: {}, expected bf16", names.product,
+            name_of(bias->dtype()));
+    require(!bias->empty() && bias->elements() == outputs, "{}: bias: shape {}, expected {}", names.product,
+            to_string(bias->shape()), outputs);
+    require(bias->device() == Device::cuda, "{}: bias lies on the CPU, expected the GPU", names.product);
     products.bias[0] = reinterpret_cast<const __nv_bfloat16*>(bias->bytes());
   }
-  require(products.outputs % 8 == 0 && x.cols() % 8 == 0,
-          "linear: {} outputs and {} inputs, expected multiples of 8 on the GPU", products.outputs, x.cols());
+  require(outputs % 8 == 0 && x.cols() % 8 == 0,
+          "{}: {} outputs and {} columns of {}, expected multiples of 8", names.product, outputs, x.cols(),
+          names.x);
   constexpr std::int64_t kLimit = std::int64_t(1) << 31;  // of a coordinate of the copy engine, and of tiles
-  require(std::max({products.rows, products.outputs, x.cols()}) < kLimit - 512 &&
-              parts(products.rows, 8) * parts(products.outputs, kOutputs) * kMaxWeights < kLimit,
-          "linear: {} rows of {} by {} outputs are more than the GPU kernel counts", products.rows, x.cols(),
-          products.outputs);
-  if (tile == kChoose)
-    tile = choose(products.rows, products.outputs * std::int64_t(weights.size()), x.cols());
-  kTiles[tile].launch(products, x, weights, stream);
+  require(std::max({rows, outputs, depth}) < kLimit - 512 &&
+              parts(rows, 8) * parts(outputs, 64) * kMaxWeights < kLimit,
+          "{}: {} rows of {} by {} outputs are more than the GPU kernel counts", names.product, rows, depth,
+          outputs);
+  const std::span<const TileEntry> tiles = tiles_of(product);
+  require(tile < int(tiles.size()), "{}: tile {}, expected 0 to {}", names.product, tile, tiles.size() - 1);
+  if (tile < 0) tile = choose(tiles, rows, outputs * std::int64_t(weights.size()), depth);
+  tiles[tile].launch(products, x, weights, stream);
 }
 
 }  // namespace
 
-int tile_count() { return int(std::size(kTiles)); }
+int tile_count(Product product) { return int(tiles_of(product).size()); }
 
-void linear_with_tile(int tile, const Tensor& x, const Tensor& weight, const Tensor* bias, Tensor& y,
-                      Stream stream) {
-  require(tile >= 0 && tile < tile_count(), "linear: tile {}, expected 0 to {}", tile, tile_count() - 1);
-  multiply(tile, x, {&weight, 1}, bias, {&y, 1}, stream);
+void product_with_tile(Product product, int tile, const Tensor& x, const Tensor& weight, const Tensor* bias,
+                       Tensor& y, Stream stream) {
+  require(tile >= 0, "{}: tile {}, expected 0 to {}", names_of(product).product, tile,
+          tile_count(product) - 1);
+  multiply(product, tile, x, {&weight, 1}, bias, {&y, 1}, stream);
 }
 
 void linear(const Tensor& x, const Tensor& weight, const Tensor* bias, Tensor& y, Stream stream) {
-  multiply(kChoose, x, {&weight, 1}, bias, {&y, 1}, stream);
+  multiply(Product::forward, kChoose, x, {&weight, 1}, bias, {&y, 1}, stream);
 }
 
 void linear(const Tensor& x, std::span<const Tensor> weights, std::span<Tensor> ys, Stream stream) {
-  multiply(kChoose, x, weights, nullptr, ys, stream);
+  multiply(Product::forward, kChoose, x, weights, nullptr, ys, stream);
+}
+
+void linear_input_gradient(const Tensor& dy, const Tensor& weight, Tensor& dx, Stream stream) {
+  multiply(Product::input_gradient, kChoose, dy, {&weight, 1}, nullptr, {&dx, 1}, stream);
+}
+
+void linear_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight, Stream stream) {
+  multiply(Product::weight_gradient, kChoose, dy, {&x, 1}, nullptr, {&dweight, 1}, stream);
 }
 
 }  // namespace h3::kernels::cuda

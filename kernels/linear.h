@@ -32,9 +32,9 @@ void linear_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight);
 void linear_bias_gradient(const Tensor& dy, Tensor& dbias);
 
 // On a Hopper GPU: the same bytes. One FP32 accumulator for every element, in the matrix instruction's own
-// registers from the first step to the last; K ascending in one piece, whatever the shape (never split, no
-// atomics); the bias added in FP32, then the one rounding. So tiles, chosen by shape for speed, do not touch
-// the bits.
+// registers from the first step to the last; the depth ascending in one piece, whatever the shape (never
+// split, no atomics); the bias added in FP32, then the one rounding. So tiles, chosen by shape for speed, do
+// not touch the bits.
 //
 // Operands lie on the GPU. N and K are multiples of 8; any S. The call returns before the work is done; it
 // may start while the launch before it on the stream drains, and reads and writes nothing before that one has
@@ -53,10 +53,12 @@ void linear_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight, 
 void linear_bias_gradient(const Tensor& dy, Tensor& dbias, Tensor& workspace, Stream stream = nullptr);
 std::int64_t linear_bias_workspace(std::int64_t rows, std::int64_t outputs);
 
-// The tile taken by its number, for tests and measurements.
-int tile_count();
-void linear_with_tile(int tile, const Tensor& x, const Tensor& weight, const Tensor* bias, Tensor& y,
-                      Stream stream = nullptr);
+// The tile taken by its number, for tests and measurements. Operands as in the call that it stands for: x,
+// weight -> y; dy, weight -> dx; dy, x -> dweight. Only `forward` takes a bias.
+enum class Product { forward, input_gradient, weight_gradient };
+int tile_count(Product product);
+void product_with_tile(Product product, int tile, const Tensor& x, const Tensor& weight, const Tensor* bias,
+                       Tensor& y, Stream stream = nullptr);
 
 }  // namespace cuda
 

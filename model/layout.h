@@ -115,4 +115,7 @@ PackedLayout build_ref2va(std::span<const std::int64_t> text_tags, std::span<con
 std::vector<std::string> layout_names();
 PackedLayout named_layout(std::string_view name);  // error naming the known ones
 
+// As tiny, with as much text as makes it this many rows; error below 246.
+PackedLayout layout_of_rows(std::int64_t rows);
+
 }  // namespace h3

@@ -26,9 +26,10 @@ const std::vector<NamedLayout>& table() {
   return layouts;
 }
 
-// "<Picture i>: ", the vision block, and after all keyframes the prompt.
+constexpr std::int64_t kLabelRows = 4;  // "<Picture i>: "
+
+// The label, the vision block, and after all keyframes the prompt.
 std::vector<std::int64_t> text_tags(const NamedLayout& layout) {
-  constexpr std::int64_t kLabelRows = 4;
   std::vector<std::int64_t> tags;
   for (std::size_t k = 0; k < layout.anchors.size(); ++k) {
     tags.insert(tags.end(), kLabelRows, std::int64_t(Tag::text));
@@ -36,6 +37,13 @@ std::vector<std::int64_t> text_tags(const NamedLayout& layout) {
   }
   tags.resize(std::size_t(layout.text_rows), std::int64_t(Tag::text));
   return tags;
+}
+
+PackedLayout built(const NamedLayout& layout) {
+  constexpr std::size_t kEvaluation = 20;
+  const StepTimes times = {make_schedule(kDefaultGridPoints, kVideoShift).timesteps[kEvaluation],
+                           make_schedule(kDefaultGridPoints, kAudioShift).timesteps[kEvaluation]};
+  return build_fl2va(text_tags(layout), target_of(layout.frames, layout.canvas), layout.anchors, times);
 }
 
 }  // namespace
@@ -47,13 +55,19 @@ std::vector<std::string> layout_names() {
 }
 
 PackedLayout named_layout(std::string_view name) {
-  constexpr std::size_t kEvaluation = 20;
   const auto found =
       std::find_if(table().begin(), table().end(), [&](const auto& l) { return l.name == name; });
   if (found == table().end()) fail("layout '{}': expected one of {}", name, fmt::join(layout_names(), ", "));
-  const StepTimes times = {make_schedule(kDefaultGridPoints, kVideoShift).timesteps[kEvaluation],
-                           make_schedule(kDefaultGridPoints, kAudioShift).timesteps[kEvaluation]};
-  return build_fl2va(text_tags(*found), target_of(found->frames, found->canvas), found->anchors, times);
+  return built(*found);
+}
+
+PackedLayout layout_of_rows(std::int64_t rows) {
+  NamedLayout layout = table().front();  // tiny
+  const std::int64_t shortest = std::int64_t(layout.anchors.size()) * (kLabelRows + layout.vision_rows),
+                     others = built(layout).rows() - layout.text_rows;
+  require(rows >= others + shortest, "{} packed rows: expected {} or more", rows, others + shortest);
+  layout.text_rows = rows - others;
+  return built(layout);
 }
 
 }  // namespace h3

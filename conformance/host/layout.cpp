@@ -427,6 +427,15 @@ void every_recorded_layout_is_checked() {
   EXPECT_EQ(recorded().string_attribute("/", "diffusers"), "0.42.1");
 }
 
+void as_many_rows_as_asked_for() {
+  for (const std::int64_t rows : {246, 264, 8192}) {
+    const PackedLayout layout = layout_of_rows(rows);
+    EXPECT_EQ(layout.rows(), rows);
+    EXPECT_EQ(layout.rows() - layout.text_rows(), 264 - 32);
+  }
+  EXPECT_EQ(layout_of_rows(264).sha256(), named_layout("tiny").sha256());
+}
+
 struct Fact {
   const char* name;
   void (*check)();
@@ -447,6 +456,7 @@ const Fact kFacts[] = {FACT(text_to_video),
                        FACT(tensors_hold_the_same_rows),
                        FACT(the_digest_sees_every_field),
                        FACT(the_two_sums_differ),
+                       FACT(as_many_rows_as_asked_for),
                        FACT(every_recorded_layout_is_checked)};
 INSTANTIATE_TEST_SUITE_P(host, LayoutByHand, testing::ValuesIn(kFacts),
                          [](const auto& info) { return std::string(info.param.name); });
@@ -597,6 +607,8 @@ const BadRequest kBadRequests[] = {{"text_tagged_audio",
                                     "reference: -3 audio latents"},
                                    {"unknown_name", [] { named_layout("huge"); },
                                     "layout 'huge': expected one of tiny, small, medium, 768p-124f"},
+                                   {"fewer_rows_than_the_shortest_text", [] { layout_of_rows(245); },
+                                    "245 packed rows: expected 246 or more"},
                                    {"permutation_too_short",
                                     [] {
                                       named_layout("tiny").permuted(Rows{0, 1});

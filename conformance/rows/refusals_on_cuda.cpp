@@ -12,6 +12,7 @@
 #include "kernels/ode_step.h"
 #include "kernels/packing.h"
 #include "kernels/qk_norm.h"
+#include "kernels/qk_norm_rope.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rotary_tables.h"
 #include "kernels/swiglu.h"
@@ -92,6 +93,30 @@ const BadInput kBad[] = {
      },
      DType::bf16,
      {2, 1, 8}},
+    {"qk_norm_rope_heads_of_64",
+     "qk_norm_rope: q is 2x1x64, expected (rows, heads, 128)",
+     [](Tensor& y) {
+       const Tensor x = bf16({2, 1, 64}), table = fp32({2, 48});
+       strict::qk_norm_rope({x, bf16({64}), y}, {x, bf16({64}), x}, 1e-5f, table, table, nullptr);
+     },
+     DType::bf16,
+     {2, 1, 64}},
+    {"qk_norm_rope_angles_in_tens",
+     "qk_norm_rope: 20 rotated channels in heads of 128, expected a multiple of 16",
+     [](Tensor& y) {
+       const Tensor x = bf16({2, 1, 128}), table = fp32({2, 20});
+       strict::qk_norm_rope({x, bf16({128}), y}, {x, bf16({128}), x}, 1e-5f, table, table, nullptr);
+     },
+     DType::bf16,
+     {2, 1, 128}},
+    {"qk_norm_rope_k_of_another_shape",
+     "qk_norm_rope: k is 3x1x128, expected 2x1x128",
+     [](Tensor& y) {
+       const Tensor x = bf16({2, 1, 128}), k = bf16({3, 1, 128}), table = fp32({2, 96});
+       strict::qk_norm_rope({x, bf16({128}), y}, {k, bf16({128}), k}, 1e-5f, table, table, nullptr);
+     },
+     DType::bf16,
+     {2, 1, 128}},
     {"adaln_temb_in_bf16",
      "modulation_input: temb is bf16, expected fp32",
      [](Tensor& y) {

@@ -24,7 +24,8 @@ struct InputsOptions {
   std::uint64_t seed = kDefaultSeed;
 };
 
-// What fixtures/export_block0.py reads: per layout the packed rows' stand-in, positions, tags and timesteps.
+// What fixtures/export_block0.py and export_block0_backward.py read: per layout the packed rows' stand-in,
+// the gradient of the block's output, positions, tags and timesteps.
 void write_inputs(const InputsOptions& options) {
   const Config config;
   std::filesystem::create_directories(options.out);
@@ -33,6 +34,7 @@ void write_inputs(const InputsOptions& options) {
     const PackedLayout layout = named_layout(name);
     const std::map<std::string, Tensor> tensors = {
         {"hidden_states", stand_in_hidden_states(layout, config, options.seed, 0)},
+        {"output_gradient", stand_in_output_gradient(layout, config, options.seed)},
         {"positions", layout.positions_tensor()},
         {"timesteps", layout.timesteps_tensor()},
         {"timestep_indices", layout.timestep_indices_tensor()},

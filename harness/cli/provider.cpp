@@ -1,11 +1,12 @@
-// h3 provider: block 0 through cuBLAS, cuDNN and eager operations on the GPU, against what diffusers
-// recorded.
+// h3 provider: block 0 through cuBLAS, cuDNN and eager operations on the GPU, against what diffusers recorded
+// or against the strict rows.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "harness/cli/commands.h"
 #include "harness/progress.h"
+#include "harness/provider_against_strict.h"
 #include "harness/provider_replay.h"
 
 namespace h3::cli {
@@ -57,31 +58,98 @@ nlohmann::ordered_json to_json(const ProviderReplay& replay) {
   return json;
 }
 
+std::string to_table(const ProviderAgainstStrict& found) {
+  std::string text = fmt::format(
+      "provider against the strict rows, block 0, S = {}, variant {}, on {}\nlayout        {}\nrun with     "
+      " ",
+      found.rows, found.variant, found.device, found.layout_sha256);
+  for (const auto& [name, version] : found.libraries) text += fmt::format(" {} {},", name, version);
+  text.back() = '\n';
+  text += fmt::format("\n{:<18} {:>14} {:>12}  {}\n", "node", "elements", "differing",
+                      "provider's digest (xxh3)");
+  for (const auto& node : found.nodes) {
+    if (!node.refused.empty()) {
+      text += fmt::format("{:<18} not compared, the provider refused: {}\n", node.node, node.refused);
+      continue;
+    }
+    text += fmt::format("{:<18} {:>14} {:>12}  {}{}\n", node.node, node.elements, node.differing,
+                        node.xxh3_128, node.first ? "  first: " + node.first->to_string() : "");
+  }
+  return text + fmt::format("\n{}\n", found.equal() ? "every node has the same bytes, isolated"
+                                                    : "NOT the same bytes at every node");
+}
+
+nlohmann::ordered_json to_json(const ProviderAgainstStrict& found) {
+  nlohmann::ordered_json json = {{"rows", found.rows},
+                                 {"layout_sha256", found.layout_sha256},
+                                 {"variant", found.variant},
+                                 {"device", found.device},
+                                 {"equal", found.equal()}};
+  for (const auto& [name, version] : found.libraries) json["run_with"][name]["version"] = version;
+  for (const auto& node : found.nodes) {
+    nlohmann::ordered_json entry = {{"node", node.node}};
+    if (node.refused.empty())
+      entry.update({{"elements", node.elements}, {"differing", node.differing}, {"xxh3_128", node.xxh3_128}});
+    else
+      entry["refused"] = node.refused;
+    if (node.first) entry["first"] = node.first->to_string();
+    json["nodes"].push_back(entry);
+  }
+  return json;
+}
+
+template <class Found>
+void report(const Found& found, bool as_json) {
+  std::fputs((as_json ? to_json(found).dump(2) + "\n" : to_table(found)).c_str(), stdout);
+  if (!found.equal()) throw CheckFailed();
+}
+
+struct Options {
+  std::string layout = "tiny", variant = "default", against = "record";
+  std::int64_t rows = 0;
+  bool json = false;
+};
+
+void run(const Options& options) {
+  const auto watched = [&](const auto& work) {
+    Progress bar("provider", 18, Progress::Unit::steps);
+    return work([&](std::int64_t done, const std::string& next) { bar.step(done, next); });
+  };
+  if (options.against == "record") {
+    require(options.rows == 0, "provider: no record of {} rows: --rows goes with --against cuda",
+            options.rows);
+    report(watched([&](auto progress) { return replay_provider(options.layout, options.variant, progress); }),
+           options.json);
+    return;
+  }
+  const PackedLayout layout = options.rows ? layout_of_rows(options.rows) : named_layout(options.layout);
+  report(watched([&](auto progress) { return compare_provider(layout, options.variant, progress); }),
+         options.json);
+}
+
 }  // namespace
 
 void add_provider(CLI::App& app) {
   auto* command = app.add_subcommand(
-      "provider", "Replay block 0 with the provider's own libraries on this GPU and compare with its record");
+      "provider",
+      "Replay block 0 with the provider's own libraries on this GPU, against its record or the rows");
   command->footer(R"(Examples:
   h3 provider --layout tiny                       17 nodes through cuBLAS, cuDNN and eager operations
   h3 provider --layout small --variant cublaslt   the products through cuBLASLt
+  h3 provider --rows 8192 --against cuda          both on this GPU, node by node on the same inputs
+  h3 provider --layout 768p-124f --against cuda   the same with the rows of a whole video
 LD_LIBRARY_PATH chooses the libcublas, libcublasLt and libcudnn that answer.
-Exit: 0 every node has the recorded bytes, 1 some differ, 2 bad input or no GPU.)");
-  auto layout = std::make_shared<std::string>("tiny");
-  auto variant = std::make_shared<std::string>("default");
-  auto as_json = std::make_shared<bool>(false);
-  command->add_option("--layout", *layout, "tiny, small or medium")->capture_default_str();
-  command->add_option("--variant", *variant, "default or cublaslt")->capture_default_str();
-  command->add_flag("--json", *as_json, "print JSON instead of the table");
-  command->callback([=] {
-    const ProviderReplay replay = [&] {
-      Progress bar("provider " + *layout, 18, Progress::Unit::steps);
-      return replay_provider(*layout, *variant,
-                             [&](std::int64_t done, const std::string& what) { bar.step(done, what); });
-    }();
-    std::fputs((*as_json ? to_json(replay).dump(2) + "\n" : to_table(replay)).c_str(), stdout);
-    if (!replay.equal()) throw CheckFailed();
-  });
+Exit: 0 every node has the same bytes, 1 some differ or were not compared, 2 bad input or no GPU.)");
+  auto options = std::make_shared<Options>();
+  command->add_option("--layout", options->layout, "tiny, small, medium or 768p-124f")->capture_default_str();
+  command->add_option("--rows", options->rows, "this many packed rows instead: tiny with more text")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--variant", options->variant, "default or cublaslt")->capture_default_str();
+  command->add_option("--against", options->against, "record: what diffusers recorded; cuda: the strict rows")
+      ->check(CLI::IsMember({"record", "cuda"}))
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "print JSON instead of the table");
+  command->callback([=] { run(*options); });
 }
 
 }  // namespace h3::cli

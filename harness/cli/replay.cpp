@@ -12,6 +12,13 @@
 #include "model/atomic_file.h"
 
 namespace h3::cli {
+namespace {
+
+ReplayProgress steps_of(Progress& bar) {
+  return [&](std::int64_t done, const std::string& next) { bar.step(done, next); };
+}
+
+}  // namespace
 
 void add_replay(CLI::App& app) {
   auto* command =
@@ -20,6 +27,7 @@ void add_replay(CLI::App& app) {
   h3 replay --block 0 --layout tiny                    17 nodes, error, verdict against the provider, first drift
   h3 replay --layout small --repeat --report r.json    every node twice; the full report as JSON
   h3 replay --layout medium --engine cuda              the same on this machine's Hopper GPU
+  h3 replay --layout tiny --backward                   and the 31 gradients of its backward, a second table
   h3 replay --block 7 --checkpoint ~/MiniMax-H3/transformer
 Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
   auto request = std::make_shared<ReplayRequest>();
@@ -27,12 +35,14 @@ Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
   auto as_json = std::make_shared<bool>(false);
   auto no_golden = std::make_shared<bool>(false);
   auto no_batch = std::make_shared<bool>(false);
+  auto with_backward = std::make_shared<bool>(false);
   command->add_option("--block", request->block, "transformer block, 0..49")->capture_default_str();
   command->add_option("--layout", request->layout, "tiny, small, medium or 768p-124f")->capture_default_str();
   command->add_option("--engine", request->engine, "cpu, or cuda on a Hopper GPU")->capture_default_str();
   command->add_option("--seed", request->seed, "seed of synthetic weights and inputs")->capture_default_str();
   command->add_option("--checkpoint", request->checkpoint,
                       "folder with real weights instead of synthetic ones");
+  command->add_flag("--backward", *with_backward, "replay the backward, too: 31 gradients");
   command->add_flag("--repeat", request->repeat, "run every node twice and compare all bytes");
   command->add_flag("--permute-rows", request->permute_rows,
                     "replay with permuted packed rows; none may change");
@@ -45,13 +55,20 @@ Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
     request->batch_rows = !*no_batch;
     const ReplayReport report = [&] {
       Progress bar(fmt::format("replay {}", request->layout), kReplaySteps, Progress::Unit::steps);
-      return replay_block(*request,
-                          [&](std::int64_t done, const std::string& what) { bar.step(done, what); });
+      return replay_block(*request, steps_of(bar));
     }();
-    const std::string json = to_json(report).dump(2) + "\n";
+    std::optional<BackwardReport> backward;
+    if (*with_backward) {
+      Progress bar(fmt::format("backward {}", request->layout), kBackwardSteps, Progress::Unit::steps);
+      backward = replay_backward(*request, steps_of(bar));
+    }
+    const std::string json = (backward ? to_json(report, *backward) : to_json(report)).dump(2) + "\n";
     if (!report_file->empty()) write_file(*report_file, json);
-    std::fputs((*as_json ? json : to_table(report, isatty(STDOUT_FILENO))).c_str(), stdout);
-    if (!report.accepted()) throw CheckFailed();
+    const bool colour = isatty(STDOUT_FILENO);
+    std::string tables = to_table(report, colour);
+    if (backward) tables += "\n" + to_table(*backward, colour);
+    std::fputs((*as_json ? json : tables).c_str(), stdout);
+    if (!report.accepted() || (backward && !backward->accepted())) throw CheckFailed();
   });
 }
 

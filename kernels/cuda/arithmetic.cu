@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/packed.cuh"
 
 namespace h3::cuda {
 namespace {
@@ -23,7 +24,39 @@ __global__ void compare_operators(std::uint32_t subnormal, Differing* differing)
   if (sqrtf(a) != __fsqrt_rn(a)) atomicAdd(&differing->rooted, 1u);
 }
 
+// Block a takes word a with every word b, a thread 256 of them.
+template <class T>
+__global__ void compare_pairs(std::uint32_t* differing) {
+  const std::uint32_t a = blockIdx.x;
+  std::uint32_t count = 0;
+  for (std::uint32_t b = threadIdx.x; b < 0x10000; b += blockDim.x) {
+    using Two = Packed<T, 2>;
+    const Two x = Two::of(a * 0x10001u), y = Two::of(b * 0x10001u);
+    const float fx = x.widened().value[0], fy = y.widened().value[0];
+    const auto differs = [](const Two& packed, float fp32) {
+      return packed.bits != Two::rounded(Vector<T, 2>{{fp32, fp32}}).bits;
+    };
+    count += differs(x + y, __fadd_rn(fx, fy)) + differs(x - y, __fsub_rn(fx, fy)) + differs(x * y, __fmul_rn(fx, fy));
+  }
+  if (count) atomicAdd(differing, count);
+}
+
+template <class T>
+std::uint64_t count_differing_pairs() {
+  Tensor counter = allocate(DType::fp32, {1});
+  check(cudaMemset(counter.bytes(), 0, counter.size_bytes()), "clearing the count of pairs");
+  compare_pairs<T><<<0x10000, 256>>>(reinterpret_cast<std::uint32_t*>(counter.bytes()));
+  check_launch("pairs");
+  std::uint32_t count = 0;
+  check(cudaMemcpy(&count, counter.bytes(), sizeof count, cudaMemcpyDeviceToHost), "the count of pairs");
+  return count;
+}
+
 }  // namespace
+
+PackedDifferences packed_differences() {
+  return {count_differing_pairs<__nv_bfloat16>(), count_differing_pairs<__half>()};
+}
 
 std::string wrong_arithmetic() {
   Tensor memory = allocate(DType::i64, {2});

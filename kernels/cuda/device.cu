@@ -30,6 +30,13 @@ std::string why_unavailable() {
   return wrong;
 }
 
+int multiprocessors() {
+  int device = 0, count = 0;
+  check(cudaGetDevice(&device), "asking for the device");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "counting multiprocessors");
+  return count;
+}
+
 std::string device_name() {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, 0), "reading the device's properties");
@@ -43,6 +50,23 @@ Tensor allocate(DType dtype, const Shape& shape) {
   std::shared_ptr<std::byte> owner(static_cast<std::byte*>(memory), [](std::byte* p) { cudaFree(p); });
   check(cudaMemset(memory, 0xff, bytes ? bytes : 1), "poisoning device memory");
   return {dtype, shape, std::move(owner), Device::cuda};
+}
+
+void poison(Tensor& device) {
+  require(device.device() == Device::cuda, "poison: the tensor lies on the CPU");
+  check(cudaMemset(device.bytes(), 0xff, device.size_bytes()), "poisoning device memory");
+}
+
+std::int64_t free_bytes() {
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  return std::int64_t(free);
+}
+
+void copy(const Tensor& from, Tensor to) {
+  require(from.device() == Device::cuda && to.device() == Device::cuda && from.size_bytes() == to.size_bytes(),
+          "copy: {} to {}, expected as many bytes, both on the GPU", to_string(from.shape()), to_string(to.shape()));
+  check(cudaMemcpy(to.bytes(), from.bytes(), to.size_bytes(), cudaMemcpyDeviceToDevice), "copying on the device");
 }
 
 Tensor upload(const Tensor& host) {

@@ -13,8 +13,12 @@ namespace h3::cuda {
 // architecture, a build whose GPU code does not round as IEEE says (kernels/cuda/arithmetic.h).
 std::string why_unavailable();
 std::string device_name();  // of the device that runs them
+int multiprocessors();      // of the current device
 
 Tensor allocate(DType dtype, const Shape& shape);  // every byte 0xFF, as a new CPU tensor
+void poison(Tensor& device);                       // every byte 0xFF again
+std::int64_t free_bytes();                         // that allocate could still get
+void copy(const Tensor& from, Tensor to);          // on the GPU, as many bytes
 Tensor upload(const Tensor& host);
 Tensor download(const Tensor& device);      // waits for the default stream's work
 void synchronize(Stream stream = nullptr);  // an asynchronous failure becomes an Error here

@@ -79,6 +79,15 @@ __device__ inline void copy_box(const CUtensorMap* map, int x, int y, int z, int
       : "memory");
 }
 
+// `bytes` (a multiple of 16) as they lie; both sides 16-byte aligned.
+__device__ inline void copy_bytes(const void* from, std::uint32_t to, std::uint32_t bytes,
+                                  std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
 // ---- launches: wait until the one before has finished and its writes are seen; let the next one be set up
 
 __device__ inline void wait_for_predecessor() { asm volatile("griddepcontrol.wait;" ::: "memory"); }

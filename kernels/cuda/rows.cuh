@@ -15,11 +15,14 @@ inline unsigned row_grid(const char* row, std::int64_t rows) {
   return unsigned(rows);
 }
 
-// run(width) with the widest vector whose elements divide every extent: 16 bytes of a 2-byte type, else one by one.
+// run(width) with the widest vector whose elements divide every extent: 16 bytes of a 2-byte type, else one
+// by one.
 template <class Run>
 void by_width(std::int64_t divisible, const Run& run) {
-  if (divisible % 8 == 0) run(std::integral_constant<int, 8>{});
-  else run(std::integral_constant<int, 1>{});
+  if (divisible % 8 == 0)
+    run(std::integral_constant<int, 8>{});
+  else
+    run(std::integral_constant<int, 1>{});
 }
 
 }  // namespace h3::cuda

@@ -24,11 +24,16 @@ __device__ inline void multiply_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// One step of the chain for 64 rows of A and N rows of B: sums = A B^T + sums, or + 0 where `keep` is 0.
+// One step of the chain for 64 rows of A and N rows of B: sums = A B^T + sums, or + 0 where `keep` is 0. An
+// operand whose depth runs over the rows of its tile is `deep` (see deep_descriptor).
 // Thread t of the warpgroup holds the elements (row, column)
 //   sums[4 j + 2 h + e] = (16 (t / 32) + 8 h + t % 32 / 4, 8 j + 2 (t % 4) + e),  h, e in {0, 1}.
 template <int N>
-__device__ void multiply_step(float* sums, std::uint64_t a, std::uint64_t b, int keep);
+struct Step;
+template <int N, bool kDeepA = false, bool kDeepB = false>
+__device__ inline void multiply_step(float* sums, std::uint64_t a, std::uint64_t b, int keep) {
+  Step<N>::template run<kDeepA, kDeepB>(sums, a, b, keep);
+}
 
 // Register lists, eight columns of B (four registers) at a time.
 #define H3_NAMES_8 "%0, %1, %2, %3"
@@ -96,36 +101,39 @@ __device__ void multiply_step(float* sums, std::uint64_t a, std::uint64_t b, int
 #define H3_SUMS_248 H3_SUMS_240, "+f"(sums[120]), "+f"(sums[121]), "+f"(sums[122]), "+f"(sums[123])
 #define H3_SUMS_256 H3_SUMS_248, "+f"(sums[124]), "+f"(sums[125]), "+f"(sums[126]), "+f"(sums[127])
 
-// a, b, keep: the numbers of the operands that follow the sums.
-#define H3_MULTIPLY_STEP(n, a_, b_, keep_)                                                           \
-  template <>                                                                                        \
-  __device__ inline void multiply_step<n>(float* sums, std::uint64_t a, std::uint64_t b, int keep) { \
-    asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep_                                   \
-                 ", 0;\n"                                                                            \
-                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" H3_NAMES_##n           \
-                 "}, "                                                                               \
-                 "%" #a_ ", %" #b_ ", keep, 1, 1, 0, 0;\n}"                                          \
-                 : H3_SUMS_##n                                                                       \
-                 : "l"(a), "l"(b), "r"(keep));                                                       \
-  }
-H3_MULTIPLY_STEP(8, 4, 5, 6)
-H3_MULTIPLY_STEP(16, 8, 9, 10)
-H3_MULTIPLY_STEP(32, 16, 17, 18)
-H3_MULTIPLY_STEP(64, 32, 33, 34)
-H3_MULTIPLY_STEP(88, 44, 45, 46)
-H3_MULTIPLY_STEP(128, 64, 65, 66)
-H3_MULTIPLY_STEP(136, 68, 69, 70)
-H3_MULTIPLY_STEP(152, 76, 77, 78)
-H3_MULTIPLY_STEP(160, 80, 81, 82)
-H3_MULTIPLY_STEP(176, 88, 89, 90)
-H3_MULTIPLY_STEP(192, 96, 97, 98)
-H3_MULTIPLY_STEP(232, 116, 117, 118)
-H3_MULTIPLY_STEP(256, 128, 129, 130)
+// a, b, keep, ...: the numbers of the operands that follow the sums.
+#define H3_MULTIPLY_STEP(n, a_, b_, keep_, deep_a_, deep_b_)                                 \
+  template <>                                                                                \
+  struct Step<n> {                                                                           \
+    template <bool kDeepA, bool kDeepB>                                                      \
+    __device__ static void run(float* sums, std::uint64_t a, std::uint64_t b, int keep) {    \
+      asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep_                         \
+                   ", 0;\n"                                                                  \
+                   "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" H3_NAMES_##n \
+                   "}, "                                                                     \
+                   "%" #a_ ", %" #b_ ", keep, 1, 1, %" #deep_a_ ", %" #deep_b_ ";\n}"        \
+                   : H3_SUMS_##n                                                             \
+                   : "l"(a), "l"(b), "r"(keep), "n"(int(kDeepA)), "n"(int(kDeepB)));         \
+    }                                                                                        \
+  };
+H3_MULTIPLY_STEP(8, 4, 5, 6, 7, 8)
+H3_MULTIPLY_STEP(16, 8, 9, 10, 11, 12)
+H3_MULTIPLY_STEP(32, 16, 17, 18, 19, 20)
+H3_MULTIPLY_STEP(64, 32, 33, 34, 35, 36)
+H3_MULTIPLY_STEP(88, 44, 45, 46, 47, 48)
+H3_MULTIPLY_STEP(128, 64, 65, 66, 67, 68)
+H3_MULTIPLY_STEP(136, 68, 69, 70, 71, 72)
+H3_MULTIPLY_STEP(152, 76, 77, 78, 79, 80)
+H3_MULTIPLY_STEP(160, 80, 81, 82, 83, 84)
+H3_MULTIPLY_STEP(176, 88, 89, 90, 91, 92)
+H3_MULTIPLY_STEP(192, 96, 97, 98, 99, 100)
+H3_MULTIPLY_STEP(232, 116, 117, 118, 119, 120)
+H3_MULTIPLY_STEP(256, 128, 129, 130, 131, 132)
 
 #undef H3_MULTIPLY_STEP
 
-// Tiles of 64 columns side by side, `apart` bytes from one to the next, for a B whose depth runs over the
-// rows. Adding kDeepStepBytes / 16 moves on by one step of depth.
+// Tiles of 64 columns side by side, `apart` bytes from one to the next, for an operand whose depth runs over
+// the rows. Adding kDeepStepBytes / 16 moves on by one step of depth.
 inline constexpr int kDeepStepBytes = 16 * kTileRowBytes;
 __device__ inline std::uint64_t deep_descriptor(std::uint32_t address, int apart) {
   return std::uint64_t((address & 0x3ffff) >> 4) | std::uint64_t(apart >> 4) << 16 |
@@ -145,6 +153,7 @@ __device__ inline void multiply_step_of_registers(float* sums, const std::uint32
 }
 
 // What reads the sums stays behind the wait before it.
+__device__ inline void settle(float (&sums)[32]) { asm volatile("" : H3_SUMS_64::"memory"); }
 __device__ inline void settle(float (&sums)[64]) { asm volatile("" : H3_SUMS_128::"memory"); }
 
 }  // namespace h3::cuda::hopper

@@ -186,6 +186,16 @@ float rsqrt_approx(float x) {
                                 (exponent - odd) / 2 * (1 << 23)));
 }
 
+float lg2_approx(float x) {
+  const std::uint32_t bits = bits_of(x);
+  if (!(x >= 1.0f)) return float_of(kNaN);
+  if (bits == kInfinity) return x;
+  std::uint64_t fixed = std::uint64_t((bits >> 23) - 127) << kLg2Unit | lg2_table()[bits & kMantissa];
+  const int dropped = std::bit_width(fixed) - 24;
+  if (dropped > 0) fixed = fixed >> dropped << dropped;
+  return float(fixed) * 0x1p-36f;
+}
+
 float cuda_expf(float x) {
   const ExpParts parts = exp_reduce(x);
   const float y = ex2_approx(parts.exponent) * parts.scale;

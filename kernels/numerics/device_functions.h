@@ -1,12 +1,13 @@
 // The special functions of an NVIDIA GPU (Hopper), bit for bit on any CPU.
 //
-// Three are instructions whose results no manual fixes; they are tables, captured from the GPU over every
+// Four are instructions whose results no manual fixes; they are tables, captured from the GPU over every
 // input (fixtures/capture_device_functions.cu -> fixtures/device_functions.h5):
 //   ex2.approx.ftz.f32    the input cut to 23 fraction bits; x >= 0 takes P[frac], x < 0 the one's complement
 //                         of (whole, frac); without a fraction an exact power of two
 //   rcp.approx.ftz.f32    depends on the mantissa, scaled by a power of two
 //   rsqrt.approx.ftz.f32  depends on the mantissa and the parity of the exponent
-// All three read subnormals as zero and write subnormals as zero.
+//   lg2.approx.ftz.f32    from 1 up: exponent plus the mantissa's entry, cut to FP32
+// All four read subnormals as zero and write subnormals as zero.
 //
 // The others are software of the CUDA math library (13.0, without fast math) on top of them, every operation
 // here as in its PTX, each rounded once: expf, sinf, cosf (with the Payne-Hanek reduction above 105615).
@@ -24,6 +25,7 @@ void ex2_approx(const float* x, float* y, std::size_t count);  // the same bits,
 
 float rcp_approx(float x);
 float rsqrt_approx(float x);
+float lg2_approx(float x);  // x >= 1; anything less gives NaN
 
 float cuda_expf(float x);
 float cuda_sinf(float x);

@@ -1,6 +1,6 @@
-// The captured tables behind device_functions.h, as one byte per entry: the distance, in units in the last
-// place, from a base that every machine computes alike (separately rounded FP32 operations; FP64 division and
-// square root).
+// The captured tables behind device_functions.h. All but the logarithm's as one byte per entry: the distance,
+// in units in the last place, from a base that every machine computes alike (separately rounded FP32
+// operations; FP64 division and square root).
 #pragma once
 
 #include <bit>
@@ -11,16 +11,20 @@
 
 namespace h3::numerics {
 
-// Bits of a captured table, in order. A dataset holds the differences of consecutive entries; its attributes
-// hold the first entry and the SHA-256 of the whole table as little-endian words. Anything else is an
-// h3::Error.
-std::vector<std::uint32_t> captured_table(const std::string& path, const std::string& name,
-                                          std::size_t entries);
+// A captured table, in order: the bits of FP32 values, or fixed-point words. A dataset holds the differences
+// of consecutive entries; its attributes hold the first entry and the SHA-256 of the whole table as
+// little-endian words. Anything else is an h3::Error. <std::int8_t, std::uint32_t> and <std::int16_t,
+// std::uint64_t>.
+template <class Step, class Word>
+std::vector<Word> captured_table(const std::string& path, const std::string& name, std::size_t entries);
 
 // Each is read on its first call, checked against the SHA-256 of the captured table, and kept.
 const std::int8_t* ex2_residual();    // 2^23 entries: ex2 of entry / 2^23
 const std::int8_t* rcp_residual();    // 2^23 entries: the reciprocal of 1 + entry / 2^23
 const std::int8_t* rsqrt_residual();  // 2^24 entries: of the floats of [1, 4) in order
+
+inline constexpr int kLg2Unit = 36;
+const std::uint64_t* lg2_table();  // 2^23 entries, in units of 2^-36: the logarithm of 1 + entry / 2^23
 
 // Bits of the base. ex2: a polynomial of degree five, a few units from the truth.
 inline std::uint32_t ex2_base(std::uint32_t entry) {

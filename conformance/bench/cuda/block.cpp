@@ -1,27 +1,23 @@
-// h3_bench_cuda: time of a block's forward on a Hopper GPU, whole (one CUDA graph of its 17 nodes) and node
-// by node.
+// h3_bench_cuda: time of a block's forward on a Hopper GPU, whole (one CUDA graph of its 17 nodes, in which
+// q, k and v share launches and no node's output is kept that nobody reads) and node by node.
 //
 // Everything lies on the GPU before the clock starts: synthetic weights of block 0, a synthetic stream, and
 // every node reads what the node before wrote. The whole and the nodes are timed in turn, round by round, so
 // that a drifting clock touches all alike; the medians are printed. `--against FILE` puts the provider's
 // medians (fixtures/time_provider.py) beside them.
-#include <cuda_runtime.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <vector>
 
-#include "harness/execution_cuda.h"
+#include "harness/cuda_block.h"
+#include "harness/cuda_graph.h"
 #include "kernels/cuda/device.h"
-#include "kernels/linear.h"
 #include "kernels/rotary_tables.h"
 #include "model/atomic_file.h"
 #include "model/checkpoint.h"
@@ -31,62 +27,19 @@ namespace h3 {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using cuda::check;
 
 constexpr double kBytesPerSecond = 4.3e12;  // what a copy reaches on an H200
 constexpr std::int64_t kTimesteps = 3;
-
-// The launches of some work, recorded once and replayed without the host in between.
-class Recording {
- public:
-  Recording(cudaStream_t stream, int repeats, const std::function<void()>& launch)
-      : stream_(stream), repeats_(repeats) {
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording launches");
-    for (int i = 0; i < repeats; ++i) launch();
-    check(cudaStreamEndCapture(stream, &graph), "recording launches");
-    check(cudaGraphInstantiate(&replay_, graph, 0), "recording launches");
-    check(cudaGraphDestroy(graph), "recording launches");
-    check(cudaEventCreate(&start_), "creating an event");
-    check(cudaEventCreate(&stop_), "creating an event");
-  }
-  ~Recording() {
-    cudaEventDestroy(start_);
-    cudaEventDestroy(stop_);
-    cudaGraphExecDestroy(replay_);
-  }
-  Recording(const Recording&) = delete;
-
-  double microseconds() const {  // of one repeat
-    check(cudaEventRecord(start_, stream_), "timing");
-    check(cudaGraphLaunch(replay_, stream_), "timing");
-    check(cudaEventRecord(stop_, stream_), "timing");
-    check(cudaEventSynchronize(stop_), "timing");
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, start_, stop_), "timing");
-    return 1000.0 * milliseconds / repeats_;
-  }
-
- private:
-  cudaStream_t stream_;
-  int repeats_;
-  cudaGraphExec_t replay_ = nullptr;
-  cudaEvent_t start_ = nullptr, stop_ = nullptr;
-};
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
 }
 
-class Block {
+class Benchmark {
  public:
-  explicit Block(std::int64_t most_rows) : graph_(transformer_block(config_, 0)) {
-    check(cudaStreamCreate(&stream_), "creating a stream");
-    const SyntheticWeights weights(kDefaultSeed);
-    for (const Node& node : graph_.nodes)
-      for (const auto& name : node.parameters)
-        if (!parameters_.contains(name)) parameters_[name] = cuda::upload(weights.tensor(name));
+  explicit Benchmark(std::int64_t most_rows)
+      : block_(config_, transformer_block(config_, 0), SyntheticWeights(kDefaultSeed)) {
     hidden_states_ = cuda::upload(synthetic_activation(kDefaultSeed, "bench.hidden_states",
                                                        {most_rows, config_.hidden_size}, DType::bf16));
     temb_ = cuda::upload(
@@ -95,24 +48,29 @@ class Block {
 
   Json time(std::int64_t rows, int rounds) {
     prepare(rows);
-    for (const Node& node : graph_.nodes) launch(node);  // now every buffer holds what its readers expect
-    cuda::synchronize(stream_);
+    const auto& nodes = block_.graph().nodes;
+    for (const Node& node : nodes)
+      block_.launch(node, nullptr);  // every buffer holds what its readers expect
+    cuda::synchronize();
 
-    std::vector<std::pair<std::string, std::unique_ptr<Recording>>> work;
-    work.emplace_back("block", std::make_unique<Recording>(stream_, 1, [&] { launch_block(); }));
-    for (const Node& node : graph_.nodes) {
-      const double once = Recording(stream_, 1, [&] { launch(node); }).microseconds();
+    std::vector<std::pair<std::string, std::unique_ptr<CudaGraph>>> work;
+    work.emplace_back("block", std::make_unique<CudaGraph>([&](Stream stream) {
+                        block_.launch(CudaBlock::Norms::not_kept, stream);
+                      }));
+    for (const Node& node : nodes) {
+      const auto launch = [&](Stream stream) { block_.launch(node, stream); };
+      const double once = CudaGraph(launch).microseconds();
       const int repeats = std::clamp(int(300 / once), 1, 30);
-      work.emplace_back(node.name, std::make_unique<Recording>(stream_, repeats, [&] { launch(node); }));
+      work.emplace_back(node.name, std::make_unique<CudaGraph>(launch, repeats));
     }
     for (int i = 0; i < 3; ++i)
-      for (const auto& [name, recording] : work) recording->microseconds();
+      for (const auto& [name, graph] : work) graph->run();
     std::map<std::string, std::vector<double>> times;
     for (int i = 0; i < rounds; ++i)
-      for (const auto& [name, recording] : work) times[name].push_back(recording->microseconds());
+      for (const auto& [name, graph] : work) times[name].push_back(graph->microseconds());
 
     Json result = {{"rows", rows}, {"block_us", median(times["block"])}, {"nodes", Json::object()}};
-    for (const Node& node : graph_.nodes) {
+    for (const Node& node : nodes) {
       Json line = {{"us", median(times[node.name])}};
       if (const double flops = flops_of(node, rows))
         line["flops"] = flops;
@@ -125,73 +83,41 @@ class Block {
 
  private:
   void prepare(std::int64_t rows) {
-    values_.clear();
-    values_["hidden_states"] = hidden_states_.row_range(0, rows);
-    values_["temb"] = temb_;
     Tensor index(DType::i64, {rows}), positions(DType::fp64, {rows, 3});
     for (std::int64_t s = 0; s < rows; ++s) {
       index.data<std::int64_t>()[s] = s % (kTags * kTimesteps);
       for (int axis = 0; axis < 3; ++axis)
         positions.data<double>()[3 * s + axis] = double((s >> (5 * axis)) % 32);
     }
-    index_.emplace(index, kTags * kTimesteps);
-    values_["adaln_indices"] = Tensor();
     Tensor cos = cuda::allocate(DType::fp32, {rows, config_.rotary_dim()}),
            sin = cuda::allocate(DType::fp32, {rows, config_.rotary_dim()});
-    kernels::cuda::rotary_tables(positions, config_.rope_theta, cos, sin, stream_);
-    values_["rotary_cos"] = cos;
-    values_["rotary_sin"] = sin;
-    for (const Node& node : graph_.nodes)
-      values_[node.name] = cuda::allocate(
-          DType::bf16, {node.name == "adaln_projection" ? kTags * kTimesteps : rows, node.cols});
-    scratch_ = cuda::allocate(DType::bf16, temb_.shape());
-    cuda::synchronize();  // the fills of new memory are on the default stream
+    kernels::cuda::rotary_tables(positions, config_.rope_theta, cos, sin, nullptr);
+    block_.take({{"hidden_states", hidden_states_.row_range(0, rows)},
+                 {"temb", temb_},
+                 {"adaln_indices", index},
+                 {"rotary_cos", cos},
+                 {"rotary_sin", sin}});
   }
-
-  void launch(const Node& node) {
-    std::vector<Tensor> in, weights;
-    for (const auto& name : node.inputs) in.push_back(values_.at(name));
-    for (const auto& name : node.parameters) weights.push_back(parameters_.at(name));
-    launch_node(node, config_, {in, weights, &*index_, scratch_}, values_.at(node.name), stream_);
-  }
-
-  // q, k and v are one launch, which reads x once.
-  void launch_block() {
-    for (const Node& node : graph_.nodes) {
-      if (node.name == "k_proj" || node.name == "v_proj") continue;
-      if (node.name != "q_proj") {
-        launch(node);
-        continue;
-      }
-      const Tensor weights[] = {weight_of("q_proj"), weight_of("k_proj"), weight_of("v_proj")};
-      Tensor ys[] = {values_.at("q_proj"), values_.at("k_proj"), values_.at("v_proj")};
-      kernels::cuda::linear(values_.at("norm1"), weights, ys, stream_);
-    }
-  }
-  Tensor weight_of(const char* node) const { return parameters_.at(graph_.node(node).parameters[0]); }
 
   double flops_of(const Node& node, std::int64_t rows) const {
     if (node.name == "attention") return 4.0 * double(rows) * double(rows) * double(node.cols);
     if (node.name.ends_with("_proj") || node.name == "ffn_gate_up" || node.name == "ffn_down")
-      return 2.0 * double(rows) * double(parameters_.at(node.parameters[0]).elements());
+      return 2.0 * double(rows) * double(block_.parameter(node.parameters[0]).elements());
     return 0;
   }
   // Read and written once; the modulation table stays in the cache.
   double bytes_of(const Node& node) const {
-    double bytes = double(values_.at(node.name).size_bytes());
+    double bytes = double(block_.value(node.name).size_bytes());
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      if (const Tensor& in = values_.at(node.inputs[i]); !in.empty() && node.by_row(i))
+      if (const Tensor& in = block_.value(node.inputs[i]); !in.empty() && node.by_row(i))
         bytes += double(in.size_bytes());
-    for (const auto& name : node.parameters) bytes += double(parameters_.at(name).size_bytes());
+    for (const auto& name : node.parameters) bytes += double(block_.parameter(name).size_bytes());
     return bytes;
   }
 
   Config config_;
-  Graph graph_;
-  cudaStream_t stream_ = nullptr;
-  std::map<std::string, Tensor> parameters_, values_;
-  Tensor hidden_states_, temb_, scratch_;
-  std::optional<cuda::RowIndex> index_;
+  CudaBlock block_;
+  Tensor hidden_states_, temb_;
 };
 
 // The provider's times at the same number of rows; null when it has none.
@@ -249,12 +175,12 @@ int main_of_bench(int argc, char** argv) {
     require(provider.is_object() && provider.contains("rows"),
             "{}: not what fixtures/time_provider.py writes", against);
   }
-  Block block(*std::ranges::max_element(rows));
+  Benchmark benchmark(*std::ranges::max_element(rows));
   Json all = {{"device", cuda::device_name()}, {"rounds", rounds}, {"rows", Json::array()}};
   fmt::print("{}, medians of {} rounds; share of {} TB/s\n", cuda::device_name(), rounds,
              kBytesPerSecond * 1e-12);
   for (const std::int64_t count : rows) {
-    all["rows"].push_back(block.time(count, rounds));
+    all["rows"].push_back(benchmark.time(count, rounds));
     print(all["rows"].back(), provider_at(provider, count));
     std::fflush(stdout);
   }

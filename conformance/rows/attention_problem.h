@@ -1,0 +1,59 @@
+// Operands of the attention's backward and everything that comes of them, for claims on either engine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "conformance/operands.h"
+#include "kernels/full_attention.h"
+#include "kernels/full_attention_backward.h"
+
+namespace h3 {
+
+inline constexpr std::int64_t kAttentionDim = 128;
+
+struct AttentionProblem {
+  Tensor q, k, v, dout;
+
+  // Names as fixtures/export_attention_backward.py gives them.
+  static AttentionProblem drawn(const std::string& name, std::int64_t queries, std::int64_t keys,
+                                std::int64_t heads, int log2_std) {
+    const Shape rows{queries, heads, kAttentionDim}, others{keys, heads, kAttentionDim};
+    return {normal_operand(name + ".q", rows, log2_std), normal_operand(name + ".k", others, log2_std),
+            normal_operand(name + ".v", others),
+            normal_operand(name + ".do", rows).reshaped({queries, heads * kAttentionDim})};
+  }
+};
+
+struct AttentionResult {
+  Tensor o, lse, dq, dk, dv;
+
+  std::vector<std::pair<const char*, const Tensor*>> parts() const {
+    return {{"o", &o}, {"lse", &lse}, {"dq", &dq}, {"dk", &dk}, {"dv", &dv}};
+  }
+};
+
+inline AttentionResult on_cpu(const AttentionProblem& problem) {
+  const Shape rows = problem.q.shape(), others = problem.k.shape();
+  AttentionResult result{Tensor(DType::bf16, problem.dout.shape()), Tensor(DType::fp32, {rows[1], rows[0]}),
+                         Tensor(DType::bf16, rows), Tensor(DType::bf16, others), Tensor(DType::bf16, others)};
+  kernels::full_attention(problem.q, problem.k, problem.v, result.o, &result.lse);
+  kernels::full_attention_backward(problem.q, problem.k, problem.v, result.o, result.lse, problem.dout,
+                                   result.dq, result.dk, result.dv);
+  return result;
+}
+
+struct AttentionBackwardRow {
+  std::int64_t queries, keys, heads;
+  int log2_std = 0;  // of q and k
+};
+inline std::string name_of(const AttentionBackwardRow& row) {
+  return fmt::format("h3_full_attention_{}x{}x{}_std_2_{}", row.queries, row.keys, row.heads, row.log2_std);
+}
+inline void PrintTo(const AttentionBackwardRow& row, std::ostream* out) { *out << name_of(row); }
+
+// What the GPU's attention gave back, recorded: lse and every gradient that it repeats.
+inline constexpr const char* kRecordedAttention[] = {"keys_128", "keys_264", "keys_400", "keys_925",
+                                                     "huge_logits"};
+
+}  // namespace h3
