@@ -5,6 +5,7 @@
 #include "golden/adaln_projection.h"
 #include "golden/final_adaln_out.h"
 #include "kernels/final_adaln_out.h"
+#include "kernels/linear.h"
 #include "model/synthetic.h"
 
 namespace h3 {
