@@ -81,6 +81,53 @@ const PartnerRow kPartners[] = {
 INSTANTIATE_TEST_SUITE_P(rows, RopePartner, testing::ValuesIn(kPartners),
                          [](const auto& info) { return info.param.name; });
 
+// ---- backward: roundings as forward
+
+struct MmRopeBackward : testing::TestWithParam<RowCase> {
+  static RowProblem problem() {
+    const RowCase& row = GetParam();
+    const Tensor dy = synthetic_activation(row.seed, "dq", {row.rows, row.cols / 128, 128}, DType::bf16);
+    const Tensor positions = synthetic_activation(row.seed, "positions", {row.rows, 3}, DType::fp64, 300);
+    const auto tables = golden::rotary_tables(positions, golden::rotary_frequencies());
+    return {{dy, tables.cos, tables.sin},
+            [](const auto& operands, Tensor& dx) {
+              kernels::mm_rope_backward(operands[0], operands[1], operands[2], dx);
+            },
+            golden::mm_rope_backward(dy, tables.cos, tables.sin),
+            DType::bf16,
+            after_roundings(3, DType::bf16),
+            H3_ON_CUDA([](const auto& operands, Tensor& dx) {
+              kernels::cuda::mm_rope_backward(cuda::upload(operands[0]), cuda::upload(operands[1]),
+                                              cuda::upload(operands[2]), dx, nullptr);
+            })};
+  }
+};
+H3_ROW_CLAIMS(MmRopeBackward)
+INSTANTIATE_TEST_SUITE_P(rows, MmRopeBackward, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(MmRopeBackward, kRows);
+
+// Every element of the tables is another: the sine that comes back from a channel is the one that took it
+// there.
+TEST(MmRopeTransposed, moves_what_forward_moved) {
+  Tensor cos(DType::fp32, {1, 96}), sin(DType::fp32, {1, 96});
+  for (std::int64_t i = 0; i < 96; ++i) {
+    cos.data<float>()[i] = float(i + 1) / 128;
+    sin.data<float>()[i] = float(i + 3) / 256;
+  }
+  Tensor forward(DType::bf16, {128, 128}), back(DType::bf16, {128, 128});
+  for (std::int64_t channel = 0; channel < 128; ++channel) {
+    Tensor unit = filled(DType::bf16, {1, 1, 128}, 0);
+    unit.data<Bf16>()[channel] = to_bf16(1);
+    Tensor y = forward.row_range(channel, 1).reshaped({1, 1, 128}),
+           dx = back.row_range(channel, 1).reshaped({1, 1, 128});
+    kernels::mm_rope(unit, cos, sin, y);
+    kernels::mm_rope_backward(unit, cos, sin, dx);
+  }
+  for (std::int64_t i = 0; i < 128; ++i)
+    for (std::int64_t j = 0; j < 128; ++j)
+      EXPECT_EQ(forward.at(i * 128 + j), back.at(j * 128 + i)) << "channel " << i << " to " << j;
+}
+
 // ---- bad input
 
 struct MmRopeBadInput : testing::TestWithParam<BadInput> {};

@@ -53,6 +53,27 @@ TEST_P(Packing, selection_brings_the_rows_back) {
   }
 }
 
+TEST_P(Packing, gradients_go_back_to_their_rows) {
+  const Tensor dpacked = synthetic_activation(7, "dpacked", {length, GetParam().cols}, DType::bf16);
+  std::vector<kernels::ModalityRows> gradients;
+  for (const auto& [rows, indices] : modalities)
+    gradients.push_back({Tensor(rows.dtype(), rows.shape()), indices});
+  kernels::pack_rows_backward(dpacked, gradients);
+  for (const auto& [rows, indices] : gradients)
+    EXPECT_TRUE(bitwise_equal(golden::select_rows(dpacked.to(DType::fp32), indices).to(rows.dtype()), rows));
+}
+
+TEST_P(Packing, selected_rows_bring_their_gradients_and_the_others_none) {
+  for (const auto& [rows, indices] : modalities) {
+    const Tensor drows = synthetic_activation(7, "drows", rows.shape(), DType::bf16);
+    GuardedOutput dpacked(DType::bf16, {length, GetParam().cols});
+    kernels::select_rows_backward(drows, indices, dpacked.tensor());
+    const Tensor golden = golden::select_rows_backward(drows.to(DType::fp32), indices, length);
+    EXPECT_TRUE(bitwise_equal(golden.to(DType::bf16), dpacked.tensor()));
+    EXPECT_TRUE(dpacked.nothing_written_outside());
+  }
+}
+
 constexpr PackingRow kRows[] = {
     {"one_of_each", 1, 1, 1, 8},
     {"more_video", 5, 40, 9, 24},
