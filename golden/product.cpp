@@ -82,26 +82,26 @@ class Operand {
 // Where finished sums go: the bias last, then the one rounding of an FP32 output.
 class Output {
  public:
-  Output(Tensor& y, const Tensor* bias) : y_(y), cols_(y.cols()), bias_(bias) {}
-  void store(std::int64_t row, std::int64_t col, double sum) {
-    const double value = bias_ ? sum + double(bias_->at(col)) : sum;
-    if (y_.dtype() == DType::fp32)
-      y_.data<float>()[row * cols_ + col] = float(value);
-    else
-      y_.data<double>()[row * cols_ + col] = value;
+  Output(Tensor& y, const Tensor* bias) : out_(y), cols_(y.cols()) {
+    if (!bias) return;
+    const Tensor values = widened(*bias);
+    for (std::int64_t col = 0; col < cols_; ++col) bias_.push_back(Reals(values)[col]);
+  }
+  void store(std::int64_t row, std::int64_t col, double sum) const {
+    out_.set(row * cols_ + col, bias_.empty() ? sum : sum + bias_[std::size_t(col)]);
   }
 
  private:
-  Tensor& y_;
+  Store out_;
   std::int64_t cols_;
-  const Tensor* bias_;
+  std::vector<double> bias_;
 };
 
 std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return (count + block - 1) / block; }
 
 // One work item is a block of output rows and columns; its sums live in `sums` while k advances chunk by
 // chunk.
-void ordered_product(const Operand& x, const Operand& w, Output& y) {
+void ordered_product(const Operand& x, const Operand& w, const Output& y) {
   constexpr std::int64_t kRowBlock = 256, kColBlock = 64, kChunk = Operand::kChunk;
   const std::int64_t col_blocks = blocks_of(w.rows(), kColBlock);
   parallel_for_each(col_blocks * blocks_of(x.rows(), kRowBlock), [&](std::int64_t item) {
@@ -134,7 +134,7 @@ void ordered_product(const Operand& x, const Operand& w, Output& y) {
 
 #if H3_HAVE_BLAS
 // Panels of at most kPanelBytes of each operand, widened to FP64 and multiplied by dgemm.
-void blas_product(const Operand& x, const Operand& w, Output& y) {
+void blas_product(const Operand& x, const Operand& w, const Output& y) {
   constexpr std::int64_t kPanelBytes = 64 << 20;
   const std::int64_t depth = x.depth();
   const std::int64_t panel = std::clamp<std::int64_t>(kPanelBytes / 8 / depth, 1, 2048);
@@ -166,9 +166,11 @@ Tensor sums_of(const Operand& x, const Operand& w, const Tensor* bias, [[maybe_u
   require(out == DType::fp32 || out == DType::fp64, "golden product: output {}: expected fp32 or fp64",
           name_of(out));
   Tensor y(out, shape);
-  Output output(y, bias);
+  const Output output(y, bias);
 #if H3_HAVE_BLAS
-  if (summation == Summation::blas) {
+  constexpr std::int64_t kShallow =
+      16;  // sums of fewer terms are memory traffic: a library has nothing to gain
+  if (summation == Summation::blas && x.depth() >= kShallow) {
     blas_product(x, w, output);
     return y;
   }
