@@ -28,7 +28,7 @@ std::string rate(const BenchmarkItem& item, double us) {
 }
 
 // Everything takes its turn in every round, so that a drifting clock touches all alike.
-Json time(std::int64_t rows, bool with_backward, int rounds) {
+Json measured(std::int64_t rows, bool with_backward, int rounds) {
   const Benchmark benchmark(rows, with_backward);
   std::map<std::string, std::vector<double>> times;
   constexpr int kWarmUps = 3;
@@ -66,7 +66,7 @@ int main_of_bench(int argc, char** argv) {
   fmt::print("{}, medians of {} rounds; share of {} TB/s\n", cuda::device_name(), rounds,
              kCopyBytesPerSecond * 1e-12);
   Json all = {{"device", cuda::device_name()}, {"rounds", rounds}, {"rows", Json::array()}};
-  for (const std::int64_t count : rows) all["rows"].push_back(time(count, !forward_only, rounds));
+  for (const std::int64_t count : rows) all["rows"].push_back(measured(count, !forward_only, rounds));
   if (!json_file.empty()) write_file(json_file, all.dump(2) + "\n");
   return 0;
 }
