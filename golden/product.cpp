@@ -35,18 +35,17 @@ class Operand {
   std::int64_t depth() const { return by_columns_ ? stored_rows_ : stored_cols_; }
   bool by_columns() const { return by_columns_; }
 
-  // `count` rows from `first` on, k0 <= k < k0 + depth, in tiles of `tile` rows, each [kChunk][tile].
-  static constexpr std::int64_t kChunk = 512;
+  // `count` rows from `first` on, k0 <= k < k0 + depth, in tiles of `tile` rows, each [depth][tile].
   void pack(std::int64_t first, std::int64_t count, std::int64_t k0, std::int64_t depth, std::int64_t tile,
             double* to) const {
     if (!by_columns_) {
       for (std::int64_t r = 0; r < count; ++r)
-        copy((first + r) * stored_cols_ + k0, depth, to + r / tile * tile * kChunk + r % tile, tile);
+        copy((first + r) * stored_cols_ + k0, depth, to + r / tile * tile * depth + r % tile, tile);
       return;
     }
     for (std::int64_t k = 0; k < depth; ++k)
       for (std::int64_t r = 0; r < count; r += tile)
-        copy((k0 + k) * stored_cols_ + first + r, std::min(tile, count - r), to + (r * kChunk + k * tile), 1);
+        copy((k0 + k) * stored_cols_ + first + r, std::min(tile, count - r), to + r * depth + k * tile, 1);
   }
 
   // `count` rows from `first` on, all of the depth, in the tensor's own order: (count, depth) or (depth,
@@ -102,7 +101,7 @@ std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return (count +
 // One work item is a block of output rows and columns; its sums live in `sums` while k advances chunk by
 // chunk.
 void ordered_product(const Operand& x, const Operand& w, const Output& y) {
-  constexpr std::int64_t kRowBlock = 256, kColBlock = 64, kChunk = Operand::kChunk;
+  constexpr std::int64_t kRowBlock = 256, kColBlock = 64, kMostDepth = 512;
   const std::int64_t col_blocks = blocks_of(w.rows(), kColBlock);
   parallel_for_each(col_blocks * blocks_of(x.rows(), kRowBlock), [&](std::int64_t item) {
     const std::int64_t row0 = item / col_blocks * kRowBlock, col0 = item % col_blocks * kColBlock;
@@ -111,16 +110,17 @@ void ordered_product(const Operand& x, const Operand& w, const Output& y) {
     const std::int64_t row_tiles = blocks_of(rows, kTileRows), col_tiles = blocks_of(cols, kTileCols);
     constexpr std::int64_t kTile = kTileRows * kTileCols;
     std::vector<double> sums(std::size_t(row_tiles * col_tiles * kTile));
-    std::vector<double> packed_w(std::size_t(col_tiles * kTileCols * kChunk)),
-        packed_x(std::size_t(kTileRows * kChunk));
-    for (std::int64_t k0 = 0; k0 < x.depth(); k0 += kChunk) {
-      const std::int64_t count = std::min(kChunk, x.depth() - k0);
+    const std::int64_t chunk = std::min(kMostDepth, x.depth());
+    std::vector<double> packed_w(std::size_t(col_tiles * kTileCols * chunk)),
+        packed_x(std::size_t(kTileRows * chunk));
+    for (std::int64_t k0 = 0; k0 < x.depth(); k0 += chunk) {
+      const std::int64_t count = std::min(chunk, x.depth() - k0);
       w.pack(col0, cols, k0, count, kTileCols, packed_w.data());
       for (std::int64_t r = 0; r < row_tiles; ++r) {
         x.pack(row0 + r * kTileRows, std::min(kTileRows, rows - r * kTileRows), k0, count, kTileRows,
                packed_x.data());
         for (std::int64_t c = 0; c < col_tiles; ++c)
-          accumulate_tile(packed_x.data(), &packed_w[c * kTileCols * kChunk], count,
+          accumulate_tile(packed_x.data(), &packed_w[c * kTileCols * count], count,
                           &sums[(r * col_tiles + c) * kTile]);
       }
     }

@@ -86,7 +86,7 @@ __device__ V input_gradient(const V& dn, const V& weight, const V& x, float r, f
 
 // Four warps a row; x and the gradient of the norm stay in registers, the columns beyond are read again.
 template <class T>
-__global__ void __launch_bounds__(kThreads, 6) differentiate_wide_rows(const Gradients<T> a, float* roots) {
+__global__ void __launch_bounds__(kThreads, 5) differentiate_wide_rows(const Gradients<T> a, float* roots) {
   using V = Vector<T, kVector>;
   __shared__ float squares[4], products[4];
   const std::int64_t row = blockIdx.x, base = row * a.cols;

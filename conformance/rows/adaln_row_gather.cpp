@@ -85,9 +85,9 @@ H3_SUM_CLAIMS(AdalnRowGatherSums)
 
 constexpr RowCase kSums[] = {
     {"adaln_row_gather", 264, 5376},
-    {"adaln_row_gather", 136, 24, DType::fp32, 11},  // 127, 128 and 129 rows of one table row
-    {"adaln_row_gather", 137, 23, DType::fp16, 11},
-    {"adaln_row_gather", 138, 24},
+    {"adaln_row_gather", 135, 24, DType::fp32, 11},  // 127, 128 and 129 rows of one table row
+    {"adaln_row_gather", 136, 23, DType::fp16, 11},
+    {"adaln_row_gather", 137, 24},
     {"adaln_row_gather", 1, 24},
     {"adaln_row_gather", 18000, 24},  // more than 128 runs
 };

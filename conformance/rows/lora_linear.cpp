@@ -131,21 +131,48 @@ H3_ROWS_ON_CUDA(LoraLinearBackward, kRows);
 H3_SUMS_ON_CUDA(LoraASums, kRows);
 H3_SUMS_ON_CUDA(LoraBSums, kRows);
 
-// ---- what an adapter without effect does
+// ---- how much the adapter counts
 
-TEST(LoraAdapter, of_zeros_leaves_the_projection) {
-  const LoraOperands o({"lora_linear", 5, 24});
-  const kernels::LoraAdapter none{o.adapter.a, filled(DType::bf16, o.adapter.b.shape(), 0), 12};
+struct AdapterRow {
+  const char* name;
+  std::int64_t rank;
+  float alpha, scale;
+};
+void PrintTo(const AdapterRow& row, std::ostream* out) { *out << row.name; }
+
+struct LoraAdapter : testing::TestWithParam<AdapterRow> {
+  Tensor x = normal("x", {5, 24}), weight = normal("weight", {24, 24}),
+         a = normal("a", {GetParam().rank, 24});
+  static Tensor normal(const char* name, const Shape& shape) {
+    return synthetic_activation(7, name, shape, DType::bf16);
+  }
+};
+
+TEST_P(LoraAdapter, of_zeros_leaves_the_projection) {
   Tensor y(DType::bf16, {5, 24}), plain(DType::bf16, {5, 24});
-  kernels::lora_linear(o.x, o.weight, nullptr, none, y);
-  kernels::linear(o.x, o.weight, nullptr, plain);
+  kernels::lora_linear(x, weight, nullptr,
+                       {a, filled(DType::bf16, {24, GetParam().rank}, 0), GetParam().alpha}, y);
+  kernels::linear(x, weight, nullptr, plain);
   EXPECT_TRUE(bitwise_equal(plain, y));
 }
 
-TEST(LoraAdapter, counts_alpha_over_rank) {
-  const kernels::LoraAdapter adapter{filled(DType::bf16, {8, 4}, 1), filled(DType::bf16, {4, 8}, 1), 12};
-  EXPECT_EQ(adapter.scale(), 1.5f);
+// Ones in A and B, nothing in W: every output is the sum of x times the rank times the scale.
+TEST_P(LoraAdapter, counts_alpha_over_rank) {
+  const std::int64_t rank = GetParam().rank;
+  Tensor y(DType::bf16, {1, 8});
+  kernels::lora_linear(
+      filled(DType::bf16, {1, 8}, 1), filled(DType::bf16, {8, 8}, 0), nullptr,
+      {filled(DType::bf16, {rank, 8}, 1), filled(DType::bf16, {8, rank}, 1), GetParam().alpha}, y);
+  EXPECT_TRUE(bitwise_equal(filled(DType::bf16, {1, 8}, 8.0 * double(rank) * double(GetParam().scale)), y));
 }
+
+const AdapterRow kAdapters[] = {
+    {"rank_8_alpha_12", 8, 12, 1.5f},
+    {"rank_16_alpha_8", 16, 8, 0.5f},
+    {"alpha_is_the_rank", 8, 8, 1},
+};
+INSTANTIATE_TEST_SUITE_P(rows, LoraAdapter, testing::ValuesIn(kAdapters),
+                         [](const auto& info) { return info.param.name; });
 
 // ---- bad input
 

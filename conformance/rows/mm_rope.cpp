@@ -106,11 +106,13 @@ H3_ROW_CLAIMS(MmRopeBackward)
 INSTANTIATE_TEST_SUITE_P(rows, MmRopeBackward, testing::ValuesIn(kRows), row_name);
 H3_ROWS_ON_CUDA(MmRopeBackward, kRows);
 
-// Every element of the tables is another: the sine that comes back from a channel is the one that took it
-// there.
-TEST(MmRopeTransposed, moves_what_forward_moved) {
-  Tensor cos(DType::fp32, {1, 96}), sin(DType::fp32, {1, 96});
-  for (std::int64_t i = 0; i < 96; ++i) {
+// Backward is the transposed matrix, element by element. Every element of the tables is another: the sine
+// that comes back from a channel is the one that took it there.
+struct MmRopeTransposed : testing::TestWithParam<std::int64_t> {};  // rotated channels of a head of 128
+
+TEST_P(MmRopeTransposed, moves_what_forward_moved) {
+  Tensor cos(DType::fp32, {1, GetParam()}), sin(DType::fp32, {1, GetParam()});
+  for (std::int64_t i = 0; i < GetParam(); ++i) {
     cos.data<float>()[i] = float(i + 1) / 128;
     sin.data<float>()[i] = float(i + 3) / 256;
   }
@@ -118,8 +120,8 @@ TEST(MmRopeTransposed, moves_what_forward_moved) {
   for (std::int64_t channel = 0; channel < 128; ++channel) {
     Tensor unit = filled(DType::bf16, {1, 1, 128}, 0);
     unit.data<Bf16>()[channel] = to_bf16(1);
-    Tensor y = forward.row_range(channel, 1).reshaped({1, 1, 128}),
-           dx = back.row_range(channel, 1).reshaped({1, 1, 128});
+    Tensor y = forward.row_range(channel, 1).reshaped({1, 1, 128});
+    Tensor dx = back.row_range(channel, 1).reshaped({1, 1, 128});
     kernels::mm_rope(unit, cos, sin, y);
     kernels::mm_rope_backward(unit, cos, sin, dx);
   }
@@ -127,6 +129,9 @@ TEST(MmRopeTransposed, moves_what_forward_moved) {
     for (std::int64_t j = 0; j < 128; ++j)
       EXPECT_EQ(forward.at(i * 128 + j), back.at(j * 128 + i)) << "channel " << i << " to " << j;
 }
+
+INSTANTIATE_TEST_SUITE_P(rows, MmRopeTransposed, testing::Values(96, 12, 128),
+                         [](const auto& info) { return std::to_string(info.param); });
 
 // ---- bad input
 

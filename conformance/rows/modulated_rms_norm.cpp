@@ -183,17 +183,25 @@ H3_SUMS_ON_CUDA(ModulatedWeightSums, kSums);
 H3_SUMS_ON_CUDA(ModulatedShiftSums, kSums);
 H3_SUMS_ON_CUDA(ModulatedScaleSums, kSums);
 
-// A part of the table that the norm does not read keeps its bytes.
-TEST(ModulatedRmsNormTable, writes_its_parts_and_no_other) {
+// Parts of the table that the norm does not read keep their bytes.
+struct ModulationGradientParts : testing::TestWithParam<std::int64_t> {
+};  // the shift's, of four; the scale's follows
+
+TEST_P(ModulationGradientParts, are_written_and_no_others) {
   const Tensor x = filled(DType::bf16, {2, 8}, 1), table = filled(DType::bf16, {3, 32}, 0);
+  const std::int64_t shift = GetParam(), scale = GetParam() + 1;
   Tensor dtable = filled(DType::bf16, {3, 32}, 7), dx(DType::bf16, {2, 8}), dweight(DType::bf16, {8});
-  kernels::modulated_rms_norm_backward(x, filled(DType::bf16, {8}, 1), 0, {table, 2}, listed_index({2, 2}),
-                                       filled(DType::bf16, {2, 8}, 3), dx, dweight, {dtable, 1}, {dtable, 2});
+  kernels::modulated_rms_norm_backward(x, filled(DType::bf16, {8}, 1), 0, {table, scale},
+                                       listed_index({2, 2}), filled(DType::bf16, {2, 8}, 3), dx, dweight,
+                                       {dtable, shift}, {dtable, scale});
   for (std::int64_t i = 0; i < dtable.elements(); ++i) {
     const std::int64_t part = i % 32 / 8;
-    EXPECT_EQ(dtable.at(i), part == 1 || part == 2 ? (i / 32 == 2 ? 6 : 0) : 7) << i;
+    EXPECT_EQ(dtable.at(i), part == shift || part == scale ? (i / 32 == 2 ? 6 : 0) : 7) << i;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(rows, ModulationGradientParts, testing::Values(0, 1, 2),
+                         [](const auto& info) { return std::to_string(info.param); });
 
 // ---- bad input
 

@@ -113,6 +113,27 @@ TEST_P(PackingOnCuda, selection_brings_the_rows_back) {
   }
 }
 
+TEST_P(PackingOnCuda, gradients_equal_the_twins) {
+  const Tensor dpacked = synthetic_activation(7, "dpacked", {length, GetParam().cols}, DType::bf16);
+  std::vector<kernels::ModalityRows> twin, strict;
+  for (const auto& [rows, indices] : modalities) {
+    twin.push_back({Tensor(rows.dtype(), rows.shape()), indices});
+    strict.push_back({cuda::allocate(rows.dtype(), rows.shape()), indices});
+  }
+  kernels::pack_rows_backward(dpacked, twin);
+  kernels::cuda::pack_rows_backward(cuda::upload(dpacked), strict, nullptr);
+  for (std::size_t m = 0; m < twin.size(); ++m) {
+    EXPECT_TRUE(bitwise_equal(twin[m].rows, cuda::download(strict[m].rows)));
+    const Tensor drows = twin[m].rows.to(DType::bf16);
+    const cuda::RowIndex places(twin[m].indices, length);
+    Tensor expected(DType::bf16, dpacked.shape()), back = cuda::allocate(DType::bf16, dpacked.shape());
+    Tensor memory = workspace(places.runs() * dpacked.cols());
+    kernels::select_rows_backward(drows, twin[m].indices, expected);
+    kernels::cuda::select_rows_backward(cuda::upload(drows), places, back, memory, nullptr);
+    EXPECT_TRUE(bitwise_equal(expected, cuda::download(back)));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(rows_cuda, PackingOnCuda, testing::ValuesIn(kRows),
                          [](const auto& info) { return info.param.name; });
 

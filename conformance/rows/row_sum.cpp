@@ -74,12 +74,28 @@ INSTANTIATE_TEST_SUITE_P(rows, RowSumOrder,
                          testing::Values(0, 1, 2, 127, 128, 129, 256, 16383, 16384, 16385, 33000),
                          [](const auto& info) { return std::to_string(info.param); });
 
-TEST(RowSumSegments, keep_the_order_of_the_sequence) {
-  const std::int64_t index[] = {2, 0, 2, 4, 0, 2};
-  const auto segments = numerics::segments_of(index, 5);
-  EXPECT_EQ(segments.rows, (std::vector<std::int64_t>{1, 4, 0, 2, 5, 3}));
-  EXPECT_EQ(segments.first, (std::vector<std::int64_t>{0, 2, 2, 5, 5, 6}));
+struct SegmentRow {
+  const char* name;
+  std::vector<std::int64_t> index, rows, first;  // first has one more than there are segments
+};
+void PrintTo(const SegmentRow& row, std::ostream* out) { *out << row.name; }
+
+struct RowSumSegments : testing::TestWithParam<SegmentRow> {};
+
+TEST_P(RowSumSegments, keep_the_order_of_the_sequence) {
+  const SegmentRow& row = GetParam();
+  const auto segments = numerics::segments_of(row.index, std::int64_t(row.first.size()) - 1);
+  EXPECT_EQ(segments.rows, row.rows);
+  EXPECT_EQ(segments.first, row.first);
 }
+
+const SegmentRow kSegments[] = {
+    {"two_empty_ones", {2, 0, 2, 4, 0, 2}, {1, 4, 0, 2, 5, 3}, {0, 2, 2, 5, 5, 6}},
+    {"one_row", {1}, {0}, {0, 0, 1}},
+    {"backwards", {2, 1, 0}, {2, 1, 0}, {0, 1, 2, 3}},
+};
+INSTANTIATE_TEST_SUITE_P(rows, RowSumSegments, testing::ValuesIn(kSegments),
+                         [](const auto& info) { return info.param.name; });
 
 // ---- the gradient of a bias: one rounding
 

@@ -39,7 +39,8 @@ constexpr int kSumThreads = 128, kRowsAhead = 8;
 template <int V, class Terms>
 __global__ void __launch_bounds__(kSumThreads)
     sum_runs(const Terms terms, const Runs runs, std::int64_t cols, float* partial) {
-  const std::int64_t run = blockIdx.x, column = (std::int64_t(blockIdx.y) * kSumThreads + threadIdx.x) * V;
+  // The last run first: where a launch before has read the same rows, those are the ones still in the cache.
+  const std::int64_t run = gridDim.x - 1 - blockIdx.x, column = (std::int64_t(blockIdx.y) * kSumThreads + threadIdx.x) * V;
   if (column >= cols) return;
   const std::int64_t first = runs.first(run), end = runs.end(run);
   const auto kept = terms.start(runs.row(first), column);
