@@ -157,7 +157,7 @@ class CudaExecution : public Execution {
 
 void launch_node(const Node& node, const Config& config, const NodeOperands& operands, Tensor& y,
                  Stream stream) {
-  const auto& [in, parameters, index, scratch] = operands;
+  const auto& [in, parameters, index, scratch, log_sum_exp] = operands;
   const std::string& n = node.name;
   const float norm_eps = float(config.norm_eps), qk_norm_eps = float(config.qk_norm_eps);
   const auto part = [&](std::size_t table, Modulation which) {
@@ -184,7 +184,9 @@ void launch_node(const Node& node, const Config& config, const NodeOperands& ope
   } else if (node.row == "h3_mm_rope_3axis_partial") {
     strict::mm_rope(by_head(in[0]), in[1], in[2], heads, stream);
   } else if (n == "attention") {
-    strict::full_attention(by_head(in[0]), by_head(in[1]), by_head(in[2]), y, nullptr, stream);
+    Tensor lse = log_sum_exp;
+    strict::full_attention(by_head(in[0]), by_head(in[1]), by_head(in[2]), y, lse.empty() ? nullptr : &lse,
+                           stream);
   } else if (n == "swiglu") {
     strict::swiglu(in[0], y, stream);
   } else if (node.row == "residual") {

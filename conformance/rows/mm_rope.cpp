@@ -44,6 +44,52 @@ constexpr RowCase kRows[] = {
 INSTANTIATE_TEST_SUITE_P(rows, MmRope, testing::ValuesIn(kRows), row_name);
 H3_ROWS_ON_CUDA(MmRope, kRows);
 
+#ifdef H3_HAVE_CUDA
+
+// ---- heads of other shapes than the model's, on the GPU: some lie in lanes, others do not
+
+struct HeadShape {
+  std::int64_t heads, width, rotated;
+};
+void PrintTo(const HeadShape& row, std::ostream* out) {
+  *out << row.heads << "_heads_of_" << row.width << "_rotating_" << row.rotated;
+}
+
+struct RopeHeadShape : testing::TestWithParam<HeadShape> {
+  void SetUp() override { H3_NEEDS_HOPPER(); }
+};
+
+TEST_P(RopeHeadShape, equals_the_twin_both_ways) {
+  const auto [heads, width, rotated] = GetParam();
+  constexpr std::int64_t kPacked = 9;
+  const Shape shape = {kPacked, heads, width};
+  const Tensor x = synthetic_activation(3, "x", shape, DType::bf16),
+               cos = synthetic_activation(3, "cos", {kPacked, rotated}, DType::fp32),
+               sin = synthetic_activation(3, "sin", {kPacked, rotated}, DType::fp32);
+  const Tensor on_gpu[] = {cuda::upload(x), cuda::upload(cos), cuda::upload(sin)};
+  Tensor expected(DType::bf16, shape), y = cuda::allocate(DType::bf16, shape);
+  kernels::mm_rope(x, cos, sin, expected);
+  kernels::cuda::mm_rope(on_gpu[0], on_gpu[1], on_gpu[2], y, nullptr);
+  EXPECT_TRUE(bitwise_equal(expected, cuda::download(y)));
+  cuda::poison(y);
+  kernels::mm_rope_backward(x, cos, sin, expected);
+  kernels::cuda::mm_rope_backward(on_gpu[0], on_gpu[1], on_gpu[2], y, nullptr);
+  EXPECT_TRUE(bitwise_equal(expected, cuda::download(y))) << "backward";
+}
+
+constexpr HeadShape kHeadShapes[] = {
+    {61, 128, 96},  // more heads than a block holds at once
+    {5, 72, 48},    // lanes without a channel
+    {3, 128, 128},  // every channel turns
+    {3, 128, 100},  // halves that are not whole lanes
+    {3, 10, 6},     // heads that are not
+    {2, 160, 96},   // more channels than lanes hold
+};
+INSTANTIATE_TEST_SUITE_P(rows_cuda, RopeHeadShape, testing::ValuesIn(kHeadShapes),
+                         [](const auto& info) { return testing::PrintToString(info.param); });
+
+#endif
+
 // ---- which channel turns with which
 
 struct PartnerRow {

@@ -8,6 +8,7 @@ namespace h3::cuda {
 void check(int cuda_status, const char* what) {
   const auto status = cudaError_t(cuda_status);
   if (status == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());  // reported here, not once more by the next launch
   fail("cuda: {}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
