@@ -3,6 +3,7 @@
 
 #include "conformance/rows/on_cuda.h"
 #include "golden/qk_norm.h"
+#include "kernels/rms_norm.h"
 #include "model/synthetic.h"
 
 namespace h3 {

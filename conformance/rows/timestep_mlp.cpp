@@ -3,6 +3,7 @@
 
 #include "conformance/rows/on_cuda.h"
 #include "golden/timestep_mlp.h"
+#include "kernels/linear.h"
 #include "model/synthetic.h"
 
 namespace h3 {
