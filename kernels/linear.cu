@@ -75,6 +75,9 @@ struct Tile {
   static constexpr int kUsedBytes = kAlignment + kSlots * kSlotBytes + kOutBytes + kSlots * 16;
   static_assert(kBoxRows % 8 == 0 && kBoxRows * kBoxes == kRows && kSlots >= 3);
   static_assert(!kDeepX || kBoxRows == kTileColumns);
+  // Slots that may be multiplied while the next one is waited for: a few rows take less time than asking.
+  static constexpr int kInFlight = kRows <= 32 ? 3 : 1;
+  static_assert(kInFlight < kSlots);
 };
 
 struct Place {
@@ -102,6 +105,9 @@ struct Ring {
   __device__ std::uint32_t memory() const { return slots + slot * T::kSlotBytes; }
   __device__ std::uint32_t is_full() const { return full + slot * 8; }
   __device__ std::uint32_t is_empty() const { return empty + slot * 8; }
+  __device__ std::uint32_t was_empty(int before) const {  // of the slot so many places back
+    return empty + (slot >= before ? slot - before : slot - before + T::kSlots) * 8;
+  }
   __device__ void next() {
     if (++slot == T::kSlots) slot = 0, phase ^= 1;
   }
@@ -136,7 +142,6 @@ __device__ std::uint64_t operand_descriptor(std::uint32_t address) {
 template <class T>
 __device__ __forceinline__ void multiply_tile(const Products& products, Ring<T>& ring,
                                               float (&sums)[T::kRows / 2], int warpgroup, bool speaks) {
-  std::uint32_t done = 0;
   for (int step = 0; step < products.steps; ++step) {
     const std::uint64_t a =
         operand_descriptor<T::kDeepWeight>(ring.memory() + warpgroup * 64 * kTileRowBytes);
@@ -153,13 +158,14 @@ __device__ __forceinline__ void multiply_tile(const Products& products, Ring<T>&
                                                              b_k + T::kFirst * kTileRowBytes / 16, step + k);
     }
     multiply_commit();
-    multiply_wait<1>();  // the step before this one
-    if (speaks && step > 0) barrier_arrive(done);
-    done = ring.is_empty();
+    multiply_wait<T::kInFlight>();
+    if (speaks && step >= T::kInFlight) barrier_arrive(ring.was_empty(T::kInFlight));
     ring.next();
   }
   multiply_wait<0>();
-  if (speaks) barrier_arrive(done);
+  if (speaks)
+    for (int before = min(T::kInFlight, products.steps); before > 0; --before)
+      barrier_arrive(ring.was_empty(before));
 }
 
 // bias is added in FP32; then one rounding, or none.
