@@ -124,6 +124,11 @@ constexpr DataKind kKinds[] = {
                    (random % 11 == 0 ? 1 : 0));
      }},
     {"zeros", 0, 0, false, [](std::uint64_t random, std::int64_t) { return Bf16(random % 2 ? 0x8000 : 0); }},
+    {"a_tiny_product_then_zeros", 0, 0, false,
+     [](std::uint64_t random, std::int64_t k) {
+       const std::uint64_t exponent = 127 - 60 + (random >> 20) % 3;
+       return Bf16(k % 48 != 3 ? 0 : std::uint16_t((random >> 40 & 0x807f) | exponent << 7));
+     }},
     {"mostly_zeros", -40, 40, false,
      [](std::uint64_t random, std::int64_t) {
        const std::uint64_t exponent = 127 - 40 + (random >> 20) % 81;

@@ -129,6 +129,10 @@ Bound after_roundings(double roundings, DType dtype) {
   return {.relative_l2 = std::sqrt(roundings) * one};
 }
 
+Bound at_most_roundings(int roundings, DType dtype) {
+  return {.relative_l2 = 2 * roundings * after_roundings(1, dtype).relative_l2.value()};
+}
+
 AssertionResult is_refused(const BadInput& bad) {
   Tensor y(bad.dtype, bad.shape);
   const Tensor untouched = y.clone();

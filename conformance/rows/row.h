@@ -90,6 +90,11 @@ std::vector<Tensor> outputs_with(const Tensor& y, std::size_t which, const std::
 //   relative_l2 <= sqrt(roundings) * 2^-(p+1)
 Bound after_roundings(double roundings, DType dtype);
 
+// The same for sums over rows, whose results are few and may lie together in the worst place of a binade, and
+// whose terms cancel: no rounding errs by more than 2^-p of what it rounds.
+//   relative_l2 <= roundings * 2^-p
+Bound at_most_roundings(int roundings, DType dtype);
+
 // An input outside of a row's domain: it is refused with one line that says `message`, and y is not touched.
 struct BadInput {
   const char* name;

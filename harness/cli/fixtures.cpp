@@ -72,7 +72,9 @@ void list_fixtures() {
 // How each file came to be. The manifest repeats it with size and hash, so that a stale file is noticed by
 // name.
 constexpr std::pair<const char*, const char*> kRecordedBy[] = {
+    {"attention_backward.h5", "STEPS=attention fixtures/record_on_gpu.sh OUT"},
     {"block0.h5", "STEPS=block0 fixtures/record_on_gpu.sh OUT"},
+    {"block0_backward.h5", "STEPS=backward fixtures/record_on_gpu.sh OUT"},
     {"device_functions.h5", "STEPS=device fixtures/record_on_gpu.sh OUT"},
     {"golden.h5", "build/h3 fixtures golden"},
     {"layouts.h5", "python3 fixtures/export_layouts.py"},

@@ -16,7 +16,8 @@
 //   a step
 //     whose row of A has significands that sum to more than 62 * 128 / 255 to leave them.
 // Packing finds the operands that break a condition. Such a step computes with the conditions checked on its
-// own E and sum (`careful`), and in integers where they fail.
+// own E and sum (`careful`), and in integers where they fail. It may leave a sum that breaks one, so the sums
+// are looked at again after it; a fast step leaves none.
 //
 // Simd provides: types F (floats), I (32-bit integers), E (exponents of all columns of a tile); Exponent,
 // kLanes, kVectors; and the operations used below. Conversions of sums to FP32 truncate: where `to_float`
@@ -228,7 +229,7 @@ struct Chain {
       const Flags& flags = rows.flags[row];
       float* memory = c_rows + row * kColumns;
       const bool exact = flags.exact || panel.flags->exact;
-      const bool careful = !accumulator_fits(memory);
+      bool careful = !accumulator_fits(memory);
       F c[kVectors];
       each_vector([&](std::size_t v) __attribute__((always_inline)) {
         c[v] = Simd::load(memory + std::int64_t(v) * kLanes);
@@ -242,6 +243,7 @@ struct Chain {
             exact_step(a + k, b, memory);
           else
             careful_step(a + k, a_exponents + k, b, exponents + k * kColumns, memory);
+          careful = !accumulator_fits(memory);
           each_vector([&](std::size_t v) { c[v] = Simd::load(memory + std::int64_t(v) * kLanes); });
         } else {
           fast_step<false>(a + k, a_exponents + k, b, exponents + k * kColumns, c);
