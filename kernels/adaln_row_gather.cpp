@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "kernels/checks.h"
+#include "kernels/numerics/row_sum.h"
+#include "kernels/numerics/rows.h"
 #include "model/config.h"
 #include "model/parallel.h"
 
@@ -33,6 +35,24 @@ void adaln_row_gather(const TablePart& part, const Tensor& index, Tensor& y) {
                   std::size_t(cols) * size);
     }
   });
+}
+
+void adaln_row_gather_backward(const Tensor& dy, const Tensor& index, TablePart dpart) {
+  constexpr const char* kRow = "adaln_row_gather_backward";
+  require_dtype(kRow, "dy", dy, {DType::bf16, DType::fp16, DType::fp32});
+  require_rank(kRow, "dy", dy, 2);
+  const std::int64_t cols = dy.cols();
+  require_part(kRow, "dpart", dpart, dy.dtype(), cols);
+  const std::int64_t table_rows = dpart.table.rows();
+  const auto chosen = checked_index(kRow, "index", index, dy.shape()[0], table_rows);
+  numerics::sum_rows(
+      numerics::segments_of(chosen, table_rows), cols,
+      [&](std::int64_t s, std::int64_t first, std::int64_t count, float* terms) {
+        numerics::widen(dy, s * cols + first, count, terms);
+      },
+      [&](std::int64_t e, std::int64_t first, std::int64_t count, const float* sum) {
+        numerics::narrow(sum, dpart.offset(e, cols) + first, count, dpart.table);
+      });
 }
 
 }  // namespace h3::kernels

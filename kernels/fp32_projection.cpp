@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/checks.h"
+#include "kernels/numerics/row_sum.h"
 #include "kernels/numerics/rows.h"
 #include "kernels/numerics/vector_clones.h"
 #include "model/parallel.h"
@@ -23,6 +24,11 @@ H3_VECTOR_CLONES void project_row(const float* x, const float* panel, std::int64
     for (std::int64_t n = 0; n < kOutputs; ++n) chain[n] = std::fma(x[k], w[n], chain[n]);
   }
   std::copy_n(chain, kOutputs, sums);
+}
+
+// The next step of the chains of a row of outputs.
+H3_VECTOR_CLONES void step(float factor, const float* x, std::int64_t count, float* chain) {
+  for (std::int64_t i = 0; i < count; ++i) chain[i] = std::fma(factor, x[i], chain[i]);
 }
 
 }  // namespace
@@ -58,6 +64,60 @@ void fp32_projection(const Tensor& x, const Tensor& weight, const Tensor& bias, 
       }
     }
   });
+}
+
+void fp32_input_gradient(const Tensor& dy, const Tensor& weight, Tensor& dx) {
+  constexpr const char* kRow = "fp32_input_gradient";
+  require_dtype(kRow, "dy", dy, {DType::fp32});
+  require_rank(kRow, "dy", dy, 2);
+  require_dtype(kRow, "weight", weight, {DType::fp32});
+  require_rank(kRow, "weight", weight, 2);
+  const std::int64_t rows = dy.rows(), outputs = dy.cols(), depth = weight.cols();
+  require_tensor(kRow, "weight", weight, DType::fp32, {outputs, depth});
+  require_tensor(kRow, "dx", dx, DType::fp32, {rows, depth});
+  parallel_for(0, rows, 16, [&](std::int64_t first, std::int64_t last) {
+    std::fill_n(dx.data<float>() + first * depth, (last - first) * depth, 0.0f);
+    for (std::int64_t n = 0; n < outputs; ++n) {
+      for (std::int64_t s = first; s < last; ++s)
+        step(dy.data<float>()[s * outputs + n], weight.data<float>() + n * depth, depth,
+             dx.data<float>() + s * depth);
+    }
+  });
+}
+
+void fp32_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight) {
+  constexpr const char* kRow = "fp32_weight_gradient";
+  require_dtype(kRow, "dy", dy, {DType::fp32});
+  require_rank(kRow, "dy", dy, 2);
+  require_dtype(kRow, "x", x, {DType::fp32, DType::bf16});
+  require_rank(kRow, "x", x, 2);
+  const std::int64_t rows = dy.rows(), outputs = dy.cols(), depth = x.cols();
+  require_tensor(kRow, "x", x, x.dtype(), {rows, depth});
+  require_tensor(kRow, "dweight", dweight, DType::fp32, {outputs, depth});
+  parallel_for(0, outputs, 16, [&](std::int64_t first, std::int64_t last) {
+    std::fill_n(dweight.data<float>() + first * depth, (last - first) * depth, 0.0f);
+    std::vector<float> in(static_cast<std::size_t>(depth));
+    for (std::int64_t s = 0; s < rows; ++s) {
+      numerics::widen(x, s * depth, depth, in.data());
+      for (std::int64_t n = first; n < last; ++n)
+        step(dy.data<float>()[s * outputs + n], in.data(), depth, dweight.data<float>() + n * depth);
+    }
+  });
+}
+
+void fp32_bias_gradient(const Tensor& dy, Tensor& dbias) {
+  constexpr const char* kRow = "fp32_bias_gradient";
+  require_dtype(kRow, "dy", dy, {DType::fp32});
+  require_rank(kRow, "dy", dy, 2);
+  require_tensor(kRow, "dbias", dbias, DType::fp32, {dy.cols()});
+  numerics::sum_rows(
+      numerics::one_segment(dy.rows()), dy.cols(),
+      [&](std::int64_t s, std::int64_t first, std::int64_t count, float* terms) {
+        numerics::widen(dy, s * dy.cols() + first, count, terms);
+      },
+      [&](std::int64_t, std::int64_t first, std::int64_t count, const float* sum) {
+        numerics::narrow(sum, first, count, dbias);
+      });
 }
 
 }  // namespace h3::kernels

@@ -5,6 +5,9 @@
 // way, whatever the number of rows; the provider's cuBLAS does the same for the inputs, and for the heads at
 // tens of thousands of rows (at a few thousand it splits K).
 //
+// Gradients are the same chain of FMAs over another extent: dx over the N outputs ascending, dweight over the
+// S rows ascending; dbias is the row sum of kernels/numerics/row_sum.h. No rounding.
+//
 // Errors: parameters that are not fp32 (a checkpoint cast to BF16 as a whole), shapes that do not fit.
 #pragma once
 
@@ -16,10 +19,21 @@ namespace h3::kernels {
 // x (S,K) fp32, or bf16 widened exactly; weight (N,K), bias (N) fp32 -> y (S,N) fp32.
 void fp32_projection(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y);
 
+// dy (S,N) fp32, weight (N,K) fp32 -> dx (S,K) fp32.
+void fp32_input_gradient(const Tensor& dy, const Tensor& weight, Tensor& dx);
+// dy (S,N) fp32, x (S,K) fp32 or bf16 -> dweight (N,K) fp32.
+void fp32_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight);
+// dy (S,N) fp32 -> dbias (N) fp32.
+void fp32_bias_gradient(const Tensor& dy, Tensor& dbias);
+
 namespace cuda {
 
 // The same on Hopper, bit for bit; operands on the GPU, refused before the launch when they do not fit.
+// `workspace` is fp32 with at least linear_bias_workspace(S, N) elements (kernels/linear.h).
 void fp32_projection(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y, Stream stream);
+void fp32_input_gradient(const Tensor& dy, const Tensor& weight, Tensor& dx, Stream stream);
+void fp32_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight, Stream stream);
+void fp32_bias_gradient(const Tensor& dy, Tensor& dbias, Tensor& workspace, Stream stream);
 
 }  // namespace cuda
 

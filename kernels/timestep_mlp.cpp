@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/checks.h"
+#include "kernels/fp32_projection.h"
 #include "kernels/numerics/device_functions.h"
 #include "kernels/numerics/vector_clones.h"
 #include "model/parallel.h"
@@ -67,6 +68,34 @@ void timestep_mlp(const Tensor& e, const Tensor& w1, const Tensor& b1, const Ten
   timestep_linear(e, w1, b1, inner);
   numerics::silu_fp32(inner.data<float>(), inner.data<float>(), std::size_t(inner.elements()));
   timestep_linear(inner, w2, b2, temb);
+}
+
+void timestep_mlp_backward(const Tensor& e, const Tensor& w1, const Tensor& b1, const Tensor& w2,
+                           const Tensor& dtemb, Tensor& dw1, Tensor& db1, Tensor& dw2, Tensor& db2) {
+  constexpr const char* kRow = "timestep_mlp_backward";
+  require_dtype(kRow, "e", e, {DType::fp32});
+  require_rank(kRow, "e", e, 2);
+  require_dtype(kRow, "b1", b1, {DType::fp32});
+  require_dtype(kRow, "w2", w2, {DType::fp32});
+  const std::int64_t rows = e.rows(), hidden = b1.elements(), outputs = w2.rows();
+  require_tensor(kRow, "w1", w1, DType::fp32, {hidden, e.cols()});
+  require_tensor(kRow, "w2", w2, DType::fp32, {outputs, hidden});
+  require_tensor(kRow, "dtemb", dtemb, DType::fp32, {rows, outputs});
+  require_tensor(kRow, "dw1", dw1, DType::fp32, w1.shape());
+  require_tensor(kRow, "db1", db1, DType::fp32, {hidden});
+  require_tensor(kRow, "dw2", dw2, DType::fp32, w2.shape());
+  require_tensor(kRow, "db2", db2, DType::fp32, {outputs});
+  Tensor h(DType::fp32, {rows, hidden}), inner(DType::fp32, {rows, hidden}),
+      dinner(DType::fp32, {rows, hidden});
+  timestep_linear(e, w1, b1, h);
+  const std::size_t count = std::size_t(h.elements());
+  numerics::silu_fp32(h.data<float>(), inner.data<float>(), count);
+  fp32_weight_gradient(dtemb, inner, dw2);
+  fp32_bias_gradient(dtemb, db2);
+  fp32_input_gradient(dtemb, w2, dinner);
+  numerics::silu_gradient_fp32(dinner.data<float>(), h.data<float>(), dinner.data<float>(), count);
+  fp32_weight_gradient(dinner, e, dw1);
+  fp32_bias_gradient(dinner, db1);
 }
 
 }  // namespace h3::kernels
