@@ -52,10 +52,7 @@ Values widened(Values values) {
 }
 
 FullModel::FullModel(const Execution& execution, const Weights& weights, Values inputs)
-    : execution_(execution),
-      weights_(weights),
-      stages_(model_stages(weights.config())),
-      between_(values_between(stages_)) {
+    : execution_(execution), weights_(weights), stages_(model_stages(weights.config())) {
   for (const auto& [name, tensor] : inputs) values_[name] = execution.place(tensor);
 }
 
@@ -75,19 +72,17 @@ FullModel::Named FullModel::forward_stage() {
   const Stage& stage = stages_[forward_++];
   const Graph& graph = stage.graph;
   Values values = inputs_of(stage);
-  Named leaving;
+  Named compared;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     const Tensor output = execution_.run(node, pick(node.inputs, values), parameters_of(node));
     if (on_node_) on_node_(stage, node, output);
     values[node.name] = output;
-    if (leaves(stage.value(node.name))) {
-      values_[stage.value(node.name)] = output;
-      leaving.emplace_back(stage.value(node.name), output);
-    }
+    if (read_later(stage.value(node.name))) values_[stage.value(node.name)] = output;
+    if (is_compared(stage, node)) compared.emplace_back(stage.value(node.name), output);
     release(values, graph, n);
   }
-  return leaving;
+  return compared;
 }
 
 void FullModel::start_backward(const Values& output_gradients) {
@@ -127,10 +122,13 @@ FullModel::Named FullModel::backward_stage() {
     const BackwardStep step = chain.step(parameters_of(chain.next()));
     if (on_step_) on_step_(stage, step);
     for (const auto& [value, gradient] : step.complete) {
+      const auto made_by = std::ranges::find(graph.nodes, value, &Node::name);
       if (std::ranges::count(graph.inputs, value))
         of_inputs[value] = gradient;
-      else if (std::ranges::count(step.node->parameters, value))
+      else if (made_by == graph.nodes.end())  // a parameter
         complete.emplace_back(value, gradient);
+      else if (is_compared(stage, *made_by))
+        complete.emplace_back(stage.value(value), gradient);
     }
   }
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
@@ -162,7 +160,10 @@ std::vector<Tensor> FullModel::parameters_of(const Node& node) const {
   return parameters;
 }
 
-bool FullModel::leaves(const std::string& value) const { return std::ranges::count(between_, value) > 0; }
+bool FullModel::read_later(const std::string& value) const {
+  return std::any_of(stages_.begin() + std::ptrdiff_t(forward_), stages_.end(),
+                     [&](const Stage& later) { return std::ranges::count(later.sources, value) > 0; });
+}
 
 bool FullModel::read_before(const std::string& value, std::size_t stage) const {
   return std::any_of(stages_.begin(), stages_.begin() + std::ptrdiff_t(stage),

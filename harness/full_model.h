@@ -45,29 +45,28 @@ class FullModel {
   const Stage* next_forward() const;   // null: every stage has run
   const Stage* next_backward() const;  // likewise, after start_backward
 
-  // Runs the next stage. Its values that leave it.
+  // Runs the next stage. Its values that are compared.
   Named forward_stage();
 
   // After the last stage. The gradients of the model's outputs.
   void start_backward(const Values& output_gradients);
 
-  // Runs the next stage in reverse order: forward from its inputs, then backward. What is complete with it:
-  // the gradients of its parameters in reverse execution order; then, in the order of the graph's inputs, of
-  // those inputs of the stage that no earlier stage reads. A stage without parameters that no gradient
+  // Runs the next stage in reverse order: forward from its inputs, then backward. The gradients that are
+  // complete with it: of its parameters and of its values that are compared, in reverse execution order; then
+  // of those inputs of the stage that no earlier stage reads. A stage without parameters that no gradient
   // reaches gives nothing.
   Named backward_stage();
 
  private:
   Values inputs_of(const Stage& stage) const;
   std::vector<Tensor> parameters_of(const Node& node) const;
-  bool leaves(const std::string& value) const;
+  bool read_later(const std::string& value) const;  // by a stage that has not run forward
   bool read_before(const std::string& value, std::size_t stage) const;
 
   const Execution& execution_;
   const Weights& weights_;
   std::vector<Stage> stages_;
-  std::vector<std::string> between_;  // values that leave their stage
-  Values values_, reaching_;          // between stages: of the forward pass; their gradients so far
+  Values values_, reaching_;  // between stages: of the forward pass; their gradients so far
   OnNode on_node_;
   OnStep on_step_;
   std::size_t forward_ = 0, backward_ = 0;  // stages that have run forward; that are left to run backward

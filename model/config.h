@@ -35,22 +35,6 @@ struct Config {
   bool operator==(const Config&) const = default;
 };
 
-// The same graph at widths that a CPU computes in seconds: 4 blocks, 86 parameter tensors. Heads stay 128 wide
-// and 96 of their channels rotate, as the rows have it; attention stays wider than the residual stream, so
-// that a mix-up of the two is an error here, too.
-inline Config reduced_config() {
-  Config config;
-  config.num_attention_heads = 3;
-  config.hidden_size = 256;
-  config.num_layers = 4;
-  config.ffn_dim = 512;
-  config.text_dim = 320;
-  config.freq_dim = 64;
-  config.time_embed_hidden_dim = 192;
-  config.time_embed_dim = 128;
-  return config;
-}
-
 // Parts of a modulation row, each hidden_size wide, in the order the projection writes them.
 enum class Modulation : std::int64_t { shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp };
 

@@ -1,9 +1,5 @@
 #include "model/stages.h"
 
-#include <algorithm>
-#include <iterator>
-#include <set>
-
 namespace h3 {
 
 std::vector<Stage> model_stages(const Config& config) {
@@ -31,13 +27,15 @@ std::vector<Stage> model_stages(const Config& config) {
   return stages;
 }
 
-std::vector<std::string> values_between(const std::vector<Stage>& stages) {
-  std::set<std::string> read(std::begin(kModelOutputs), std::end(kModelOutputs));
-  for (const Stage& stage : stages) read.insert(stage.sources.begin(), stage.sources.end());
+bool is_compared(const Stage& stage, const Node& node) {
+  return stage.prefix.empty() || node.name == stage.graph.nodes.back().name;
+}
+
+std::vector<std::string> compared_values(const std::vector<Stage>& stages) {
   std::vector<std::string> values;
   for (const Stage& stage : stages)
     for (const Node& node : stage.graph.nodes)
-      if (read.contains(stage.value(node.name))) values.push_back(stage.value(node.name));
+      if (is_compared(stage, node)) values.push_back(stage.value(node.name));
   return values;
 }
 

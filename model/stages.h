@@ -25,8 +25,10 @@ std::vector<Stage> model_stages(const Config& config);
 
 inline constexpr const char* kModelOutputs[] = {"video_output", "audio_output"};
 
-// The stages' nodes whose values leave their stage: what later stages read, and the model's outputs. By the
-// model's names, in forward execution order.
-std::vector<std::string> values_between(const std::vector<Stage>& stages);
+// Whether a node's value is held against the golden: every node of a boundary stage, and of a block its output.
+bool is_compared(const Stage& stage, const Node& node);
+
+// Those, by the model's names, in forward execution order.
+std::vector<std::string> compared_values(const std::vector<Stage>& stages);
 
 }  // namespace h3
