@@ -64,6 +64,9 @@ add_gate(fullmodel TIME_LIMIT 600)
 if(TARGET h3_kernels_cuda)  # engine cuda of the same labels: one more list of required cases each
   add_gate(rows_cuda LABEL rows NEEDS_GPU TIME_LIMIT 1200)
   add_gate(block0_cuda LABEL block0 NEEDS_GPU TIME_LIMIT 1800)
+  if(TARGET h3_golden_cutlass)
+    add_gate(rows_cutlass LABEL rows NEEDS_GPU TIME_LIMIT 600)
+  endif()
 endif()
 
 # Not a gate: how a build behaves whose flags change arithmetic.

@@ -3,14 +3,14 @@
 #
 #   ctest/verify_on_gpu.sh OUT      evidence, logs and medians end up in the folder OUT
 #
-# Needs what a build needs, nvcc and compute-sanitizer; with diffusers 0.42.1 and torch in python3 it also times the provider.
+# Needs what a build needs, nvcc and compute-sanitizer; with diffusers 0.42.1 and torch in python3 the provider is timed, too.
 # CMAKE_ARGS may say where packages lie, H3_BUILD_DIR where to build, STEPS picks some of:
-# build rows block0 bytes provider bench memcheck racecheck initcheck synccheck.
+# build rows block0 bytes bench memcheck racecheck initcheck synccheck.
 set -uo pipefail
 out=$(realpath -m "${1:?usage: ctest/verify_on_gpu.sh OUT}")
 cd "$(dirname "$0")/.."
 build=${H3_BUILD_DIR:-/tmp/h3-verify}
-steps=" ${STEPS:-build rows block0 bytes provider bench memcheck racecheck initcheck synccheck} "
+steps=" ${STEPS:-build rows block0 bytes bench memcheck racecheck initcheck synccheck} "
 mkdir -p "$out"
 table=() status=0
 
@@ -29,7 +29,7 @@ step() {
 compile() {
   # shellcheck disable=SC2086
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release ${CMAKE_ARGS:-} &&
-    cmake --build "$build" --target h3_conformance h3_gate h3_bench_cuda h3 &&
+    cmake --build "$build" --target h3_conformance h3_gate h3_bench_cuda h3_bench_library h3 &&
     "$build/h3_conformance" --gtest_list_tests --gtest_filter='*_cuda/*' >"$out/cuda_cases.txt" &&
     echo "$(grep -c '^  ' "$out/cuda_cases.txt") cases of engine cuda"
 }
@@ -49,6 +49,15 @@ same_bytes() {
   for rows in 8192 38718; do "$build/h3" provider --rows "$rows" --against cuda || return; done
 }
 
+# With the provider's packages both sides take turns in one process, else ours is timed alone.
+race() {
+  if python3 -c 'import diffusers, torch'; then
+    python3 fixtures/race_provider.py --library "$build/libh3_bench_cuda.so" --json "$out/race.json"
+  else
+    "$build/h3_bench_cuda" --json "$out/bench.json"
+  fi
+}
+
 # One small case of every kernel.
 sanitize() {
   compute-sanitizer --tool "$1" --error-exitcode 1 "$build/h3_conformance" --gtest_brief=1 \
@@ -59,10 +68,7 @@ step build compile
 step rows gate rows_cuda
 step block0 gate block0_cuda
 step bytes same_bytes
-step provider python3 fixtures/time_provider.py --out "$out/provider.json"
-against=()
-[ -s "$out/provider.json" ] && against=(--against "$out/provider.json")
-step bench "$build/h3_bench_cuda" --json "$out/bench.json" "${against[@]}"
+step bench race
 for tool in memcheck racecheck initcheck synccheck; do step "$tool" sanitize "$tool"; done
 
 [[ $steps == *" bench "* ]] && cat "$out/bench.log"

@@ -4,7 +4,6 @@
 #include "golden/values.h"
 
 namespace h3::golden {
-
 namespace {
 
 // rotate(first, second, cos, sin) -> the two of a pair; cos and sin start at the first one's column, the

@@ -14,9 +14,8 @@ struct ModalityRows {
 Tensor pack_rows(const std::vector<ModalityRows>& modalities);    // (S, C), S = all rows together
 Tensor select_rows(const Tensor& packed, const Tensor& indices);  // (n, C)
 
-// Of a modality: the gradients of its packed rows are select_rows(gradient, indices). Of selected rows:
-// theirs at their places among `rows` packed ones, zero elsewhere, added where a row was selected more than
-// once.
+// The gradient of a modality's rows is select_rows(gradient, indices). That of selected rows lies at their
+// places among `rows` packed ones, zero elsewhere, added where a row was selected more than once.
 Tensor select_rows_backward(const Tensor& gradient, const Tensor& indices, std::int64_t rows);
 
 }  // namespace h3::golden

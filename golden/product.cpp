@@ -35,18 +35,17 @@ class Operand {
   std::int64_t depth() const { return by_columns_ ? stored_rows_ : stored_cols_; }
   bool by_columns() const { return by_columns_; }
 
-  // `count` rows from `first` on, k0 <= k < k0 + depth, in tiles of `tile` rows, each [kChunk][tile].
-  static constexpr std::int64_t kChunk = 512;
+  // `count` rows from `first` on, k0 <= k < k0 + depth, in tiles of `tile` rows, each [depth][tile].
   void pack(std::int64_t first, std::int64_t count, std::int64_t k0, std::int64_t depth, std::int64_t tile,
             double* to) const {
     if (!by_columns_) {
       for (std::int64_t r = 0; r < count; ++r)
-        copy((first + r) * stored_cols_ + k0, depth, to + r / tile * tile * kChunk + r % tile, tile);
+        copy((first + r) * stored_cols_ + k0, depth, to + r / tile * tile * depth + r % tile, tile);
       return;
     }
     for (std::int64_t k = 0; k < depth; ++k)
       for (std::int64_t r = 0; r < count; r += tile)
-        copy((k0 + k) * stored_cols_ + first + r, std::min(tile, count - r), to + (r * kChunk + k * tile), 1);
+        copy((k0 + k) * stored_cols_ + first + r, std::min(tile, count - r), to + r * depth + k * tile, 1);
   }
 
   // `count` rows from `first` on, all of the depth, in the tensor's own order: (count, depth) or (depth,
@@ -82,27 +81,27 @@ class Operand {
 // Where finished sums go: the bias last, then the one rounding of an FP32 output.
 class Output {
  public:
-  Output(Tensor& y, const Tensor* bias) : y_(y), cols_(y.cols()), bias_(bias) {}
-  void store(std::int64_t row, std::int64_t col, double sum) {
-    const double value = bias_ ? sum + double(bias_->at(col)) : sum;
-    if (y_.dtype() == DType::fp32)
-      y_.data<float>()[row * cols_ + col] = float(value);
-    else
-      y_.data<double>()[row * cols_ + col] = value;
+  Output(Tensor& y, const Tensor* bias) : out_(y), cols_(y.cols()) {
+    if (!bias) return;
+    const Tensor values = widened(*bias);
+    for (std::int64_t col = 0; col < cols_; ++col) bias_.push_back(Reals(values)[col]);
+  }
+  void store(std::int64_t row, std::int64_t col, double sum) const {
+    out_.set(row * cols_ + col, bias_.empty() ? sum : sum + bias_[std::size_t(col)]);
   }
 
  private:
-  Tensor& y_;
+  Store out_;
   std::int64_t cols_;
-  const Tensor* bias_;
+  std::vector<double> bias_;
 };
 
 std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return (count + block - 1) / block; }
 
 // One work item is a block of output rows and columns; its sums live in `sums` while k advances chunk by
 // chunk.
-void ordered_product(const Operand& x, const Operand& w, Output& y) {
-  constexpr std::int64_t kRowBlock = 256, kColBlock = 64, kChunk = Operand::kChunk;
+void ordered_product(const Operand& x, const Operand& w, const Output& y) {
+  constexpr std::int64_t kRowBlock = 256, kColBlock = 64, kMostDepth = 512;
   const std::int64_t col_blocks = blocks_of(w.rows(), kColBlock);
   parallel_for_each(col_blocks * blocks_of(x.rows(), kRowBlock), [&](std::int64_t item) {
     const std::int64_t row0 = item / col_blocks * kRowBlock, col0 = item % col_blocks * kColBlock;
@@ -111,16 +110,17 @@ void ordered_product(const Operand& x, const Operand& w, Output& y) {
     const std::int64_t row_tiles = blocks_of(rows, kTileRows), col_tiles = blocks_of(cols, kTileCols);
     constexpr std::int64_t kTile = kTileRows * kTileCols;
     std::vector<double> sums(std::size_t(row_tiles * col_tiles * kTile));
-    std::vector<double> packed_w(std::size_t(col_tiles * kTileCols * kChunk)),
-        packed_x(std::size_t(kTileRows * kChunk));
-    for (std::int64_t k0 = 0; k0 < x.depth(); k0 += kChunk) {
-      const std::int64_t count = std::min(kChunk, x.depth() - k0);
+    const std::int64_t chunk = std::min(kMostDepth, x.depth());
+    std::vector<double> packed_w(std::size_t(col_tiles * kTileCols * chunk)),
+        packed_x(std::size_t(kTileRows * chunk));
+    for (std::int64_t k0 = 0; k0 < x.depth(); k0 += chunk) {
+      const std::int64_t count = std::min(chunk, x.depth() - k0);
       w.pack(col0, cols, k0, count, kTileCols, packed_w.data());
       for (std::int64_t r = 0; r < row_tiles; ++r) {
         x.pack(row0 + r * kTileRows, std::min(kTileRows, rows - r * kTileRows), k0, count, kTileRows,
                packed_x.data());
         for (std::int64_t c = 0; c < col_tiles; ++c)
-          accumulate_tile(packed_x.data(), &packed_w[c * kTileCols * kChunk], count,
+          accumulate_tile(packed_x.data(), &packed_w[c * kTileCols * count], count,
                           &sums[(r * col_tiles + c) * kTile]);
       }
     }
@@ -134,7 +134,7 @@ void ordered_product(const Operand& x, const Operand& w, Output& y) {
 
 #if H3_HAVE_BLAS
 // Panels of at most kPanelBytes of each operand, widened to FP64 and multiplied by dgemm.
-void blas_product(const Operand& x, const Operand& w, Output& y) {
+void blas_product(const Operand& x, const Operand& w, const Output& y) {
   constexpr std::int64_t kPanelBytes = 64 << 20;
   const std::int64_t depth = x.depth();
   const std::int64_t panel = std::clamp<std::int64_t>(kPanelBytes / 8 / depth, 1, 2048);
@@ -166,9 +166,11 @@ Tensor sums_of(const Operand& x, const Operand& w, const Tensor* bias, [[maybe_u
   require(out == DType::fp32 || out == DType::fp64, "golden product: output {}: expected fp32 or fp64",
           name_of(out));
   Tensor y(out, shape);
-  Output output(y, bias);
+  const Output output(y, bias);
 #if H3_HAVE_BLAS
-  if (summation == Summation::blas) {
+  constexpr std::int64_t kShallow =
+      16;  // sums of fewer terms are memory traffic: a library has nothing to gain
+  if (summation == Summation::blas && x.depth() >= kShallow) {
     blas_product(x, w, output);
     return y;
   }

@@ -8,7 +8,8 @@ namespace h3::golden {
 
 enum class Summation {
   ordered,  // one multiplication and one addition at a time, ascending, then the bias: one result everywhere
-  blas,     // OpenBLAS in its own order: the second opinion; without a BLAS the same as `ordered`
+  blas,     // OpenBLAS in its own order: the second opinion; without a BLAS, or with less
+            // than 16 terms to a sum, the same as `ordered`
 };
 
 // `out` is fp32 (rounded once at the end) or fp64. Scratch stays below 300 MB whatever M, N and K.

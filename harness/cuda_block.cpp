@@ -2,7 +2,6 @@
 #include "harness/cuda_block.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "harness/execution_cuda.h"
 #include "kernels/cuda/device.h"
@@ -29,6 +28,7 @@ void CudaBlock::take(const std::map<std::string, Tensor>& inputs) {
     values_[node.name] =
         cuda::allocate(DType::bf16, {node.name == "adaln_projection" ? tables : rows, node.cols});
   scratch_ = cuda::allocate(DType::bf16, values_.at("temb").shape());
+  log_sum_exp_ = Tensor();
   cuda::synchronize();  // the fills of new memory are on the default stream
 }
 
@@ -37,11 +37,30 @@ void CudaBlock::poison_outputs() {
   cuda::synchronize();
 }
 
+const Tensor& CudaBlock::keep_log_sum_exp() {
+  if (log_sum_exp_.empty())
+    log_sum_exp_ =
+        cuda::allocate(DType::fp32, {config_.num_attention_heads, values_.at("attention").shape()[0]});
+  cuda::synchronize();
+  return log_sum_exp_;
+}
+
+std::vector<Tensor> CudaBlock::inputs_of(const Node& node) const {
+  std::vector<Tensor> inputs;
+  for (const auto& name : node.inputs) inputs.push_back(values_.at(name));
+  return inputs;
+}
+
+std::vector<Tensor> CudaBlock::parameters_of(const Node& node) const {
+  std::vector<Tensor> parameters;
+  for (const auto& name : node.parameters) parameters.push_back(parameters_.at(name));
+  return parameters;
+}
+
 void CudaBlock::launch(const Node& node, Stream stream) {
-  std::vector<Tensor> in, weights;
-  for (const auto& name : node.inputs) in.push_back(values_.at(name));
-  for (const auto& name : node.parameters) weights.push_back(parameters_.at(name));
-  launch_node(node, config_, {in, weights, &*index_, scratch_}, values_.at(node.name), stream);
+  const auto inputs = inputs_of(node), parameters = parameters_of(node);
+  launch_node(node, config_, {inputs, parameters, &*index_, scratch_, log_sum_exp_}, values_.at(node.name),
+              stream);
 }
 
 void CudaBlock::launch(Norms norms, Stream stream) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/cuda/row_index.h"
 #include "kernels/cuda/stream.h"
@@ -24,9 +25,16 @@ class CudaBlock {
   void take(const std::map<std::string, Tensor>& inputs);
   void poison_outputs();
 
+  // Attention writes its log-sum-exp (heads, S), too: what its backward starts from.
+  const Tensor& keep_log_sum_exp();
+
+  const Config& config() const { return config_; }
   const Graph& graph() const { return graph_; }
+  const cuda::RowIndex& index() const { return *index_; }
   const Tensor& value(const std::string& name) const { return values_.at(name); }
   const Tensor& parameter(const std::string& name) const { return parameters_.at(name); }
+  std::vector<Tensor> inputs_of(const Node& node) const;
+  std::vector<Tensor> parameters_of(const Node& node) const;
 
   // One node, on what its inputs hold. Does not wait.
   void launch(const Node& node, Stream stream);
@@ -44,7 +52,7 @@ class CudaBlock {
   Graph graph_;
   std::map<std::string, Tensor> parameters_, values_;
   std::optional<cuda::RowIndex> index_;
-  Tensor scratch_;
+  Tensor scratch_, log_sum_exp_;
 };
 
 }  // namespace h3

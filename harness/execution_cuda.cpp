@@ -1,11 +1,13 @@
 #ifdef H3_HAVE_CUDA
 #include "harness/execution_cuda.h"
 
+#include <cstring>
 #include <map>
 #include <optional>
 #include <tuple>
 
 #include "harness/execution.h"
+#include "harness/node_backward_cuda.h"
 #include "kernels/adaln_projection.h"
 #include "kernels/cuda/device.h"
 #include "kernels/full_attention.h"
@@ -62,6 +64,24 @@ class Uploads {
   std::size_t bytes_ = 0;
 };
 
+// A node's operands on the GPU; the index of its modulation table, which comes before it, checked.
+class OnGpu {
+ public:
+  OnGpu(Uploads& uploads, std::span<const Tensor> inputs, std::span<const Tensor> parameters) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool is_index = inputs[i].dtype() == DType::i64;
+      if (is_index) index_.emplace(inputs[i], inputs[i - 1].rows());
+      inputs_.push_back(is_index ? Tensor() : uploads.of(inputs[i]));
+    }
+    for (const auto& parameter : parameters) parameters_.push_back(uploads.of(parameter));
+  }
+  NodeOperands operands() const { return {inputs_, parameters_, index_ ? &*index_ : nullptr, {}}; }
+
+ private:
+  std::vector<Tensor> inputs_, parameters_;
+  std::optional<cuda::RowIndex> index_;
+};
+
 class CudaExecution : public Execution {
  public:
   CudaExecution() { require_hopper(); }
@@ -70,17 +90,9 @@ class CudaExecution : public Execution {
 
   Tensor run(const Node& node, std::span<const Tensor> inputs,
              std::span<const Tensor> parameters) const override {
-    std::vector<Tensor> in, weights;
-    std::optional<cuda::RowIndex> index;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const bool is_index = inputs[i].dtype() == DType::i64;
-      if (is_index)
-        index.emplace(inputs[i], inputs[i - 1].rows());  // the modulation table comes before its index
-      in.push_back(is_index ? Tensor() : uploads_.of(inputs[i]));
-    }
-    for (const auto& parameter : parameters) weights.push_back(uploads_.of(parameter));
+    const OnGpu uploaded(uploads_, inputs, parameters);
     const std::int64_t rows = inputs[0].shape()[0];
-    NodeOperands operands{in, weights, index ? &*index : nullptr, {}};
+    NodeOperands operands = uploaded.operands();
     if (node.name == "adaln_projection") operands.scratch = cuda::allocate(DType::bf16, inputs[0].shape());
 
     Tensor y =
@@ -90,6 +102,34 @@ class CudaExecution : public Execution {
     if (is_per_head(node)) y = y.reshaped({rows, config_.num_attention_heads, config_.attention_head_dim});
     const Tensor result = cuda::download(y);
     uploads_.remember(result, y);
+    return result;
+  }
+
+  NodeGradients backward(const Node& node, std::span<const Tensor> inputs, std::span<const Tensor> parameters,
+                         const Tensor& output, const Tensor& gradient) const override {
+    const OnGpu uploaded(uploads_, inputs, parameters);
+    const NodeOperands operands = uploaded.operands();
+    const Tensor dy = uploads_.of(gradient);
+    BackwardBuffers buffers = allocate_backward(node, config_, operands);
+    if (node.name == "attention") {
+      attention_forward(config_, operands, buffers, nullptr);
+      const Tensor again = cuda::download(buffers.output);
+      require(std::memcmp(again.bytes(), output.bytes(), output.size_bytes()) == 0,
+              "engine cuda: backward of node '{}': its output is not that of these inputs", node.name);
+    }
+    launch_node_backward(node, config_, operands, dy, buffers, nullptr);
+    cuda::synchronize();
+
+    NodeGradients result;
+    for (const auto& on_gpu : buffers.gradients.inputs) {
+      result.inputs.push_back(on_gpu.empty() ? Tensor() : cuda::download(on_gpu));
+      if (!on_gpu.empty()) uploads_.remember(result.inputs.back(), on_gpu);
+    }
+    for (const auto& on_gpu : buffers.gradients.parameters)
+      result.parameters.push_back(cuda::download(on_gpu));
+    // A residual hands its gradient on as it is.
+    if (result.inputs[0].empty()) result.inputs[0] = gradient;
+    if (node.row == "residual") result.inputs[1] = gradient;
     return result;
   }
 
@@ -117,7 +157,7 @@ class CudaExecution : public Execution {
 
 void launch_node(const Node& node, const Config& config, const NodeOperands& operands, Tensor& y,
                  Stream stream) {
-  const auto& [in, parameters, index, scratch] = operands;
+  const auto& [in, parameters, index, scratch, log_sum_exp] = operands;
   const std::string& n = node.name;
   const float norm_eps = float(config.norm_eps), qk_norm_eps = float(config.qk_norm_eps);
   const auto part = [&](std::size_t table, Modulation which) {
@@ -144,7 +184,9 @@ void launch_node(const Node& node, const Config& config, const NodeOperands& ope
   } else if (node.row == "h3_mm_rope_3axis_partial") {
     strict::mm_rope(by_head(in[0]), in[1], in[2], heads, stream);
   } else if (n == "attention") {
-    strict::full_attention(by_head(in[0]), by_head(in[1]), by_head(in[2]), y, nullptr, stream);
+    Tensor lse = log_sum_exp;
+    strict::full_attention(by_head(in[0]), by_head(in[1]), by_head(in[2]), y, lse.empty() ? nullptr : &lse,
+                           stream);
   } else if (n == "swiglu") {
     strict::swiglu(in[0], y, stream);
   } else if (node.row == "residual") {

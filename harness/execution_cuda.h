@@ -18,6 +18,7 @@ struct NodeOperands {
   std::span<const Tensor> parameters;     // on the GPU
   const cuda::RowIndex* index = nullptr;  // adaln_indices, for the nodes that take them
   Tensor scratch;                         // (U,time_embed_dim) BF16 on the GPU, for adaln_projection
+  Tensor log_sum_exp = Tensor();  // (heads,R) FP32 on the GPU, written by attention where there is one
 };
 
 // y (rows, node.cols) BF16 on the GPU, of modulation tables (3 rows, node.cols). Does not wait for the

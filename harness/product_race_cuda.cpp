@@ -6,6 +6,9 @@
 #include <cstring>
 #include <functional>
 
+#ifdef H3_HAVE_CUTLASS
+#include "golden/cutlass/cutlass_product.h"
+#endif
 #include "harness/compare.h"
 #include "harness/execution.h"
 #include "harness/product_race.h"
@@ -96,6 +99,9 @@ ProductRace race(const Node& node, const RaceRequest& request, const Weights& we
     enter(fmt::format("ours, tile {}", tile), [=](Tensor& to, Stream stream) {
       kernels::cuda::product_with_tile(kernels::cuda::Product::forward, tile, x, weight, nullptr, to, stream);
     });
+#ifdef H3_HAVE_CUTLASS
+  enter("CUTLASS", [=](Tensor& to, Stream stream) { second::cutlass_forward(x, weight, to, stream); });
+#endif
   if (vendor)
     for (auto& product : vendor->products(x, weight, y))
       enter(product.name, [launch = product.launch](Tensor&, Stream stream) { launch(stream); });

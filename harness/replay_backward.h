@@ -29,6 +29,7 @@ struct GradientResult {
   std::string xxh3_128, sha256;
   std::optional<GoldenError> golden;        // against the golden's chained backward of its own forward pass
   std::optional<RecordedVerdict> provider;  // set with a record
+  int passes_differing = 0;                 // whole backward passes after the first that gave other bytes
 };
 
 // What one node's backward did with the gradient that reached it.
@@ -47,7 +48,6 @@ struct BackwardReport {
   bool provider_recorded = false;
   std::vector<GradientResult> gradients;  // as they are completed, the given one first
   std::vector<BackwardNode> nodes;        // in reverse execution order
-  std::optional<Drift> run_drift;         // a whole backward that did not repeat the first one's bytes
   std::optional<std::int64_t> permuted_rows_changed, permuted_leaves_changed;
   double seconds_candidate = 0, seconds_golden = 0;  // of the backward alone
 

@@ -1,6 +1,7 @@
 #include "kernels/adaln_row_gather.h"
 #include "kernels/cuda/checks.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/row_sum.cuh"
 #include "kernels/cuda/rows.cuh"
 
 namespace h3::kernels::cuda {
@@ -36,6 +37,18 @@ void adaln_row_gather(const TablePart& part, const h3::cuda::RowIndex& index, Te
   if (row_bytes % 16 == 0) run(uint4{});
   else run(std::uint16_t{});
   h3::cuda::check_launch(kRow);
+}
+
+void adaln_row_gather_backward(const Tensor& dy, const h3::cuda::RowIndex& index, TablePart dpart, Tensor& workspace,
+                               Stream stream) {
+  constexpr const char* kRow = "adaln_row_gather_backward";
+  require(dy.shape().size() == 2 && dy.shape()[0] == index.rows(), "{}: dy is {}, expected {} rows", kRow,
+          to_string(dy.shape()), index.rows());
+  h3::cuda::require_tensor(kRow, "dy", dy, dy.dtype(), dy.shape());
+  require(dy.dtype() == DType::bf16 || dy.dtype() == DType::fp16 || dy.dtype() == DType::fp32,
+          "{}: dy is {}, expected bf16, fp16 or fp32", kRow, name_of(dy.dtype()));
+  require_part_gradient(kRow, "dpart", dpart, dy.dtype(), dy.cols(), index);
+  h3::cuda::sum_indexed_rows(kRow, dy, index, dpart, workspace, stream);
 }
 
 }  // namespace h3::kernels::cuda

@@ -1,6 +1,7 @@
-// On Hopper: tiles of 64 rows by 64 outputs; a thread owns 4 x 4 of them and walks K once, so each is one
+// On Hopper: tiles of 64 rows by 64 outputs; a thread owns 4 x 4 of them and walks the depth once, so each is one
 // chain.
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/row_sum.cuh"
 #include "kernels/cuda/vector.cuh"
 #include "kernels/fp32_projection.h"
 
@@ -9,11 +10,39 @@ namespace {
 
 constexpr int kTile = 64, kDepth = 32, kOwn = 4, kThreads = (kTile / kOwn) * (kTile / kOwn);
 
+// A matrix as a chain reads it: element k of row i lies at i * row_stride + k * depth_stride. One of the two is 1.
 template <class T>
+struct Operand {
+  const T* data;
+  std::int64_t rows, row_stride, depth_stride;
+};
+template <class T>
+Operand<T> rows_of(const T* data, std::int64_t rows, std::int64_t cols) {
+  return {data, rows, cols, 1};
+}
+template <class T>
+Operand<T> columns_of(const T* data, std::int64_t cols) {
+  return {data, cols, 1, cols};
+}
+
+// kDepth steps of kTile rows into shared memory; neighbouring threads read neighbouring words.
+template <class T>
+__device__ void load_tile(const Operand<T>& from, std::int64_t first_row, std::int64_t start, int steps,
+                          float (*to)[kTile + kOwn]) {
+  const bool along = from.depth_stride == 1;
+  for (int i = threadIdx.x; i < kTile * kDepth; i += kThreads) {
+    const int k = along ? i % kDepth : i / kTile, r = along ? i / kDepth : i % kTile;
+    const std::int64_t row = first_row + r;
+    to[k][r] = k < steps && row < from.rows
+                   ? h3::cuda::widen(from.data[row * from.row_stride + (start + k) * from.depth_stride])
+                   : 0;
+  }
+}
+
+template <class A, class B>
 __global__ void __launch_bounds__(kThreads)
-    project(const T* x, const float* weight, const float* bias, std::int64_t rows, std::int64_t outputs,
-            std::int64_t depth, float* y) {
-  __shared__ alignas(16) float xs[kDepth][kTile + kOwn], ws[kDepth][kTile + kOwn];
+    project(const Operand<A> a, const Operand<B> b, std::int64_t depth, const float* bias, float* y) {
+  __shared__ alignas(16) float left[kDepth][kTile + kOwn], right[kDepth][kTile + kOwn];
   const std::int64_t first_row = std::int64_t(blockIdx.x) * kTile,
                      first_output = std::int64_t(blockIdx.y) * kTile;
   const int down = threadIdx.x / (kTile / kOwn) * kOwn, across = threadIdx.x % (kTile / kOwn) * kOwn;
@@ -21,18 +50,14 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t start = 0; start < depth; start += kDepth) {
     // No step beyond K, not even with zeros: adding +0 would turn a -0 into +0.
     const int steps = int(depth - start < kDepth ? depth - start : kDepth);
-    const int k = threadIdx.x % kDepth;
-    for (int i = threadIdx.x / kDepth; i < kTile; i += kThreads / kDepth) {
-      const std::int64_t row = first_row + i, output = first_output + i;
-      xs[k][i] = k < steps && row < rows ? h3::cuda::widen(x[row * depth + start + k]) : 0;
-      ws[k][i] = k < steps && output < outputs ? weight[output * depth + start + k] : 0;
-    }
+    load_tile(a, first_row, start, steps, left);
+    load_tile(b, first_output, start, steps, right);
     __syncthreads();
 #pragma unroll 8
     for (int step = 0; step < steps; ++step) {
-      const float4 a = *reinterpret_cast<const float4*>(&xs[step][down]);
-      const float4 b = *reinterpret_cast<const float4*>(&ws[step][across]);
-      const float in[kOwn] = {a.x, a.y, a.z, a.w}, w[kOwn] = {b.x, b.y, b.z, b.w};
+      const float4 l = *reinterpret_cast<const float4*>(&left[step][down]);
+      const float4 r = *reinterpret_cast<const float4*>(&right[step][across]);
+      const float in[kOwn] = {l.x, l.y, l.z, l.w}, w[kOwn] = {r.x, r.y, r.z, r.w};
 #pragma unroll
       for (int i = 0; i < kOwn; ++i)
 #pragma unroll
@@ -43,35 +68,82 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < kOwn; ++i)
     for (int j = 0; j < kOwn; ++j) {
       const std::int64_t row = first_row + down + i, output = first_output + across + j;
-      if (row < rows && output < outputs) y[row * outputs + output] = sum[i][j] + bias[output];
+      if (row < a.rows && output < b.rows)
+        y[row * b.rows + output] = bias ? sum[i][j] + bias[output] : sum[i][j];
     }
+}
+
+template <class A, class B>
+void launch(const char* row, const Operand<A>& a, const Operand<B>& b, std::int64_t depth, const float* bias,
+            Tensor& y, Stream stream) {
+  const std::int64_t down = (a.rows + kTile - 1) / kTile, across = (b.rows + kTile - 1) / kTile;
+  require(down < (std::int64_t(1) << 31) && across < 65536, "{}: a result of {}, too large for one launch", row,
+          to_string(y.shape()));
+  project<<<dim3(unsigned(down), unsigned(across)), kThreads, 0, stream>>>(a, b, depth, bias, y.data<float>());
+  h3::cuda::check_launch(row);
+}
+
+// run(words of x), fp32 or bf16.
+template <class Run>
+void by_dtype(const char* row, const Tensor& x, const Run& run) {
+  require(x.dtype() == DType::fp32 || x.dtype() == DType::bf16, "{}: x is {}, expected fp32 or bf16", row,
+          name_of(x.dtype()));
+  if (x.dtype() == DType::fp32)
+    run(x.data<float>());
+  else
+    run(reinterpret_cast<const __nv_bfloat16*>(x.bytes()));
+}
+
+void require_matrices(const char* row, const char* first, const Tensor& a, const char* second, const Tensor& b) {
+  require(a.shape().size() == 2 && b.shape().size() == 2, "{}: {} is {} and {} {}, expected 2 extents each", row, first,
+          to_string(a.shape()), second, to_string(b.shape()));
 }
 
 }  // namespace
 
 void fp32_projection(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y, Stream stream) {
   constexpr const char* kRow = "fp32_projection";
-  require(x.shape().size() == 2 && weight.shape().size() == 2,
-          "{}: x is {} and weight {}, expected 2 extents each", kRow, to_string(x.shape()),
-          to_string(weight.shape()));
-  require(x.dtype() == DType::fp32 || x.dtype() == DType::bf16, "{}: x is {}, expected fp32 or bf16", kRow,
-          name_of(x.dtype()));
+  require_matrices(kRow, "x", x, "weight", weight);
   const std::int64_t rows = x.shape()[0], depth = x.cols(), outputs = weight.shape()[0];
   h3::cuda::require_tensor(kRow, "x", x, x.dtype(), {rows, depth});
   h3::cuda::require_tensor(kRow, "weight", weight, DType::fp32, {outputs, depth});
   h3::cuda::require_tensor(kRow, "bias", bias, DType::fp32, {outputs});
   h3::cuda::require_tensor(kRow, "y", y, DType::fp32, {rows, outputs});
-  require(outputs <= 65535 * kTile, "{}: {} outputs, too many for one launch", kRow, outputs);
-  const dim3 grid(unsigned((rows + kTile - 1) / kTile), unsigned((outputs + kTile - 1) / kTile));
-  const auto run = [&](const auto* words) {
-    project<<<grid, kThreads, 0, stream>>>(words, weight.data<float>(), bias.data<float>(), rows, outputs,
-                                           depth, y.data<float>());
-  };
-  if (x.dtype() == DType::fp32)
-    run(x.data<float>());
-  else
-    run(reinterpret_cast<const __nv_bfloat16*>(x.bytes()));
-  h3::cuda::check_launch(kRow);
+  by_dtype(kRow, x, [&](const auto* words) {
+    launch(kRow, rows_of(words, rows, depth), rows_of(weight.data<float>(), outputs, depth), depth,
+           bias.data<float>(), y, stream);
+  });
+}
+
+void fp32_input_gradient(const Tensor& dy, const Tensor& weight, Tensor& dx, Stream stream) {
+  constexpr const char* kRow = "fp32_input_gradient";
+  require_matrices(kRow, "dy", dy, "weight", weight);
+  const std::int64_t rows = dy.shape()[0], outputs = dy.cols(), depth = weight.cols();
+  h3::cuda::require_tensor(kRow, "dy", dy, DType::fp32, {rows, outputs});
+  h3::cuda::require_tensor(kRow, "weight", weight, DType::fp32, {outputs, depth});
+  h3::cuda::require_tensor(kRow, "dx", dx, DType::fp32, {rows, depth});
+  launch(kRow, rows_of(dy.data<float>(), rows, outputs), columns_of(weight.data<float>(), depth), outputs, nullptr, dx,
+         stream);
+}
+
+void fp32_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight, Stream stream) {
+  constexpr const char* kRow = "fp32_weight_gradient";
+  require_matrices(kRow, "dy", dy, "x", x);
+  const std::int64_t rows = dy.shape()[0], outputs = dy.cols(), depth = x.cols();
+  h3::cuda::require_tensor(kRow, "dy", dy, DType::fp32, {rows, outputs});
+  h3::cuda::require_tensor(kRow, "x", x, x.dtype(), {rows, depth});
+  h3::cuda::require_tensor(kRow, "dweight", dweight, DType::fp32, {outputs, depth});
+  by_dtype(kRow, x, [&](const auto* words) {
+    launch(kRow, columns_of(dy.data<float>(), outputs), columns_of(words, depth), rows, nullptr, dweight, stream);
+  });
+}
+
+void fp32_bias_gradient(const Tensor& dy, Tensor& dbias, Tensor& workspace, Stream stream) {
+  constexpr const char* kRow = "fp32_bias_gradient";
+  require(dy.shape().size() == 2, "{}: dy is {}, expected 2 extents", kRow, to_string(dy.shape()));
+  h3::cuda::require_tensor(kRow, "dy", dy, DType::fp32, dy.shape());
+  h3::cuda::require_tensor(kRow, "dbias", dbias, DType::fp32, {dy.cols()});
+  h3::cuda::sum_all_rows(kRow, dy, dbias, workspace, stream);
 }
 
 }  // namespace h3::kernels::cuda

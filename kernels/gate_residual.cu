@@ -1,5 +1,6 @@
 #include "kernels/cuda/checks.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/row_sum.cuh"
 #include "kernels/cuda/rows.cuh"
 #include "kernels/cuda/vector.cuh"
 #include "kernels/gate_residual.h"
@@ -46,6 +47,39 @@ void run(const char* row, const Tensor& x, const Tensor& branch, const Element* 
   h3::cuda::check_launch(row);
 }
 
+// dbranch on the way, dy * branch as the terms of the gate's gradient.
+template <int V>
+struct GateTerms {
+  static constexpr int kSums = 1;
+  using Vec = h3::cuda::Vector<Element, V>;
+  struct Loaded {
+    typename Vec::Bits branch, dy;
+  };
+
+  const Element *branch, *gate, *dy;
+  std::int64_t table_cols, cols;
+  const std::int64_t* index;
+  Element* dbranch;
+
+  __device__ Vec start(std::int64_t row, std::int64_t column) const {
+    return Vec::load(gate + index[row] * table_cols + column);
+  }
+  __device__ Loaded load(std::int64_t row, std::int64_t column) const {
+    return {Vec::load_bits(branch + row * cols + column), Vec::load_bits(dy + row * cols + column)};
+  }
+  __device__ void of(std::int64_t row, std::int64_t column, const Vec& factor, const Loaded& loaded,
+                     float (&term)[kSums][V]) const {
+    const Vec b = Vec::of(loaded.branch), d = Vec::of(loaded.dy);
+    Vec out;
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      out.value[i] = factor.value[i] * d.value[i];
+      term[0][i] = h3::cuda::round_to<Element>(d.value[i] * b.value[i]);
+    }
+    out.store(dbranch + row * cols + column);
+  }
+};
+
 }  // namespace
 
 void gate_residual(const Tensor& x, const Tensor& branch, const TablePart& gate, const h3::cuda::RowIndex& index, Tensor& y,
@@ -59,6 +93,32 @@ void gate_residual(const Tensor& x, const Tensor& branch, const TablePart& gate,
 
 void residual(const Tensor& x, const Tensor& branch, Tensor& y, Stream stream) {
   run("residual", x, branch, nullptr, 0, nullptr, y, stream);
+}
+
+std::int64_t gate_residual_workspace(const h3::cuda::RowIndex& index, std::int64_t cols) { return index.runs() * cols; }
+
+void gate_residual_backward(const Tensor& branch, const TablePart& gate, const h3::cuda::RowIndex& index,
+                            const Tensor& dy, Tensor& dbranch, TablePart dgate, Tensor& workspace, Stream stream) {
+  constexpr const char* kRow = "gate_residual_backward";
+  require(branch.shape().size() == 2 && index.rows() == branch.shape()[0], "{}: {} indices for branch {}", kRow,
+          index.rows(), to_string(branch.shape()));
+  const std::int64_t cols = branch.cols();
+  h3::cuda::require_tensor(kRow, "branch", branch, DType::bf16, branch.shape());
+  h3::cuda::require_tensor(kRow, "dy", dy, DType::bf16, branch.shape());
+  h3::cuda::require_tensor(kRow, "dbranch", dbranch, DType::bf16, branch.shape());
+  require_part(kRow, "gate", gate, DType::bf16, cols, index);
+  require_part_gradient(kRow, "dgate", dgate, DType::bf16, cols, index);
+  h3::cuda::Workspace memory(kRow, workspace, gate_residual_workspace(index, cols));
+  const h3::cuda::Runs runs = h3::cuda::runs_of(index);
+  float* partial = memory.take(runs.count * cols);
+  const auto words = [](const Tensor& t) { return reinterpret_cast<const Element*>(t.bytes()); };
+  h3::cuda::by_width(cols, [&](auto width) {
+    const GateTerms<width.value> terms{words(branch), words(gate.table) + gate.offset(0, cols), words(dy),
+                                       gate.table.cols(), cols, index.data(),
+                                       reinterpret_cast<Element*>(dbranch.bytes())};
+    h3::cuda::launch_sum_runs<width.value>(kRow, terms, runs, cols, partial, stream);
+  });
+  h3::cuda::finish_sums(kRow, runs, cols, partial, DType::bf16, {h3::cuda::target_of(dgate, cols)}, stream);
 }
 
 }  // namespace h3::kernels::cuda

@@ -10,8 +10,7 @@
 //   dx[i]        = R(R(dy[i] * c[i]) + R(dy[i + half] * s[i + half]))
 //   dx[i + half] = R(R(dy[i + half] * c[i + half]) + R(-dy[i] * s[i]))
 //
-// Errors: wrong dtype or shape, more rotated channels than a head has; on the GPU heads of more than 128
-// channels.
+// Errors: wrong dtype or shape, more rotated channels than a head has.
 #pragma once
 
 #include "kernels/cuda/stream.h"

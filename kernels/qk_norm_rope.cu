@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/packed.cuh"
+#include "kernels/cuda/rotation.cuh"
 #include "kernels/cuda/rows.cuh"
 #include "kernels/qk_norm_rope.h"
 
@@ -13,28 +13,18 @@ namespace {
 
 using Element = __nv_bfloat16;
 
-constexpr int kWidth = 128, kV = 8, kLanes = kWidth / kV, kThreads = 128;
+using Rotation = h3::cuda::Rotation<h3::cuda::Turn::forward>;
+
+constexpr int kV = Rotation::kV, kLanes = Rotation::kLanes, kWidth = kV * kLanes, kThreads = 128;
 constexpr int kAtOnce =
     7;  // heads of a thread: with 56 heads a row is loaded before the first one is worked on
-using Heads = h3::cuda::Packed<Element, kV>;
+using Heads = Rotation::Part;
 using Numbers = h3::cuda::Vector<Element, kV>;
 
 struct Operands {
   const Element *x, *weight;
   Element *rotated, *normed;
 };
-
-// Eight angles, rounded. Lanes past the rotated channels have none.
-__device__ Heads angles(const float* table, std::int64_t at, bool rotates) {
-  Numbers v = {};
-  if (rotates) {
-    using Four = h3::cuda::Vector<float, 4>;
-    const Four low = Four::load(table + at), high = Four::load(table + at + 4);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) v.value[e] = low.value[e], v.value[4 + e] = high.value[e];
-  }
-  return Heads::rounded(v);
-}
 
 // The sum of squares of a head in all of its 16 lanes: partial t of the order lies in lane t / 2.
 __device__ float sum_of_squares(const Numbers& x) {
@@ -59,13 +49,6 @@ __device__ Heads normed_head(const Heads& x, const Heads& weight, float eps) {
   return Heads::rounded(n);
 }
 
-__device__ Heads of_lane(const Heads& x, int lane) {
-  Heads other;
-#pragma unroll
-  for (int i = 0; i < kV / 2; ++i) other.word[i] = __shfl_sync(0xffffffffu, x.word[i], lane, kLanes);
-  return other;
-}
-
 __global__ void __launch_bounds__(kThreads, 6)
     normalise_and_rotate(const Operands q, const Operands k, const float* cos, const float* sin, int heads,
                          int rotated, float eps) {
@@ -73,12 +56,9 @@ __global__ void __launch_bounds__(kThreads, 6)
   const Element *const from = is_q ? q.x : k.x, *const weights = is_q ? q.weight : k.weight;
   Element *const to = is_q ? q.rotated : k.rotated, *const kept = is_q ? q.normed : k.normed;
   const std::int64_t row = blockIdx.x;
-  const int lane = threadIdx.x % kLanes, half = rotated / 2 / kV;
-  const bool low = lane < half, rotates = lane < 2 * half;
-  const int partner = low ? lane + half : rotates ? lane - half : lane;
+  const int lane = threadIdx.x % kLanes;
   const Heads weight = Heads::load(weights + lane * kV);
-  const Heads c = angles(cos, row * rotated + lane * kV, rotates),
-              s = angles(sin, row * rotated + lane * kV, rotates);
+  const Rotation turned(cos + row * rotated, sin + row * rotated, rotated, lane);
   for (int done = 0; done < heads; done += kAtOnce * kThreads / kLanes) {  // the whole warp in step
     const int first = done + threadIdx.x / kLanes;
     const std::int64_t at = (row * heads + first) * kWidth + lane * kV;
@@ -89,11 +69,10 @@ __global__ void __launch_bounds__(kThreads, 6)
     }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      const Heads n = normed_head(x[i], weight, eps), other = of_lane(n, partner);
-      const Heads turned = low ? n * c - other * s : n * c + other * s;
+      const Heads n = normed_head(x[i], weight, eps), rotated_part = turned(n);
       if (first + i * kThreads / kLanes < heads) {
         if (kept != nullptr) n.store(kept + at + i * kThreads * kV);
-        (rotates ? turned : n).store(to + at + i * kThreads * kV);
+        rotated_part.store(to + at + i * kThreads * kV);
       }
     }
   }

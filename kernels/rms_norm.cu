@@ -87,13 +87,25 @@ __device__ void forget(uint4& bits) {
   asm volatile("" : "+r"(bits.x), "+r"(bits.y), "+r"(bits.z), "+r"(bits.w));
 }
 
+// x is read once and takes no room in the first cache: that is for the weight and the modulation tables.
+__device__ void load_once(const void* from, uint2& bits) {
+  asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+               : "=r"(bits.x), "=r"(bits.y)
+               : "l"(from));
+}
+__device__ void load_once(const void* from, uint4& bits) {
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
+               : "l"(from));
+}
+
 // V is one or two vectors of the order. Thread t has vectors t, t + kThreads, ... of V elements, and so the
 // order's partials V / 4 * t to V / 4 * (t + 1) - 1.
 template <int V>
 constexpr int kThreads = kPartials* kVector / V;
 template <int V>
 constexpr int kBlocks =
-    V == kVector ? 8 : 12;  // of a multiprocessor: rows in flight that keep its memory busy
+    V == kVector ? 8 : 13;  // of a multiprocessor: rows in flight that keep its memory busy
 
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads<V>, kBlocks<V>) norm_wide_rows(const Rows<T> a) {
@@ -105,7 +117,7 @@ __global__ void __launch_bounds__(kThreads<V>, kBlocks<V>) norm_wide_rows(const 
   typename Numbers::Bits cached[kCached];
 #pragma unroll
   for (int i = 0; i < kCached; ++i) {
-    if (const int at = first + i * kStep; at < a.cols) cached[i] = Numbers::load_bits(x + at);
+    if (const int at = first + i * kStep; at < a.cols) load_once(x + at, cached[i]);
   }
   float partial[kOfThread] = {};
   const auto add_squares = [&partial](const Numbers& v) {

@@ -1,5 +1,5 @@
-// Video latents to packed rows and back, a permutation that touches no value. RFC row
-// video_patch_pack_unpack.
+// Video latents to packed rows and back, a permutation that touches no value, so that each is the
+// other's backward. RFC row video_patch_pack_unpack.
 //
 // latents (B, C, T, H, W) <-> rows (B, T/pt * H/ph * W/pw, C * pt * ph * pw). Rows are frame-major, then
 // row-major; inside a row the latent channel is the slowest index, then dt, dh, dw. The released patch is (1,

@@ -4,31 +4,11 @@
 #include <map>
 #include <span>
 
+#include "conformance/block0/runs.h"
 #include "harness/replay.h"
-#ifdef H3_HAVE_CUDA
-#include "kernels/cuda/device.h"
-#endif
 
 namespace h3 {
 namespace {
-
-// Why this machine cannot run the engine; empty when it can.
-std::string why_not(const std::string& engine) {
-#ifdef H3_HAVE_CUDA
-  if (engine == "cuda") return cuda::why_unavailable();
-#endif
-  return engine == "cpu" ? "" : "no such engine in this build";
-}
-
-#define H3_NEEDS_ENGINE(engine)                              \
-  if (const std::string why = why_not(engine); !why.empty()) \
-  GTEST_SKIP() << "no_device: no Hopper GPU: " << why
-
-struct LayoutRow {
-  const char* layout;
-  const char* engine;
-};
-void PrintTo(const LayoutRow& row, std::ostream* out) { *out << row.layout << '_' << row.engine; }
 
 // One replay per layout and engine, shared by all claims about it: the run is long, the claims are not.
 const ReplayReport& replayed(LayoutRow run) {
@@ -131,8 +111,6 @@ std::vector<NodeRow> nodes_of(std::span<const LayoutRow> runs) {
     for (const auto& node : transformer_block(Config{}, 0).nodes) rows.push_back({run, node.name});
   return rows;
 }
-
-const auto kRowName = [](const auto& info) { return testing::PrintToString(info.param); };
 
 #define H3_BLOCK_CLAIMS(gate, layouts)                                                                   \
   INSTANTIATE_TEST_SUITE_P(gate, BlockNode, testing::ValuesIn(nodes_of(layouts)), kRowName);             \

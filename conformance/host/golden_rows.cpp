@@ -421,6 +421,38 @@ const RefusedRow kRefused[] = {
        const Tensor row = random("x", {1, 2});
        return golden::pack_rows({{row, indices({0})}, {row, indices({0})}});
      }},
+    {"a_gradient_of_other_columns_than_the_weight_has_rows",
+     [] {
+       return golden::linear_backward(random("x", {2, 4}), random("w", {3, 4}), random("dy", {2, 4})).x;
+     }},
+    {"a_gradient_of_other_rows_than_x",
+     [] {
+       return golden::linear_backward(random("x", {2, 4}), random("w", {3, 4}), random("dy", {1, 3})).weight;
+     }},
+    {"a_gradient_of_another_norm",
+     [] {
+       return golden::rms_norm_backward(random("x", {2, 4}), random("w", {4}), 1e-5, random("dy", {4, 2})).x;
+     }},
+    {"a_scale_index_beyond_the_table",
+     [] {
+       const Tensor x = random("x", {1, 4});
+       return golden::modulated_rms_norm_backward(x, random("w", {4}), 1e-5, {random("table", {3, 4})},
+                                                  indices({3}), x)
+           .scale;
+     }},
+    {"a_gradient_of_other_queries",
+     [] {
+       const Tensor q = random("q", {2, 1, 8});
+       return golden::full_attention_backward(q, q, q, random("dy", {3, 8})).q;
+     }},
+    {"a_swiglu_gradient_of_the_width_of_x",
+     [] {
+       return golden::swiglu_backward(random("x", {2, 6}), random("dy", {2, 6}));
+     }},
+    {"a_table_gradient_of_other_parts",
+     [] {
+       return golden::table_gradient({2, 9}, {{random("part", {2, 4}), 1}});
+     }},
     {"sigma_that_rises", [] { return golden::ode_step(listed({1}), listed({1}), 0.5f, 0.5f, 0.6f); }},
     {"bf16_parameters_in_an_fp32_projection",
      [] {

@@ -59,6 +59,41 @@ constexpr RowCase kRows[] = {
 INSTANTIATE_TEST_SUITE_P(rows, AdalnRowGather, testing::ValuesIn(kRows), row_name);
 H3_ROWS_ON_CUDA(AdalnRowGather, std::span(kRows).subspan(1));
 
+// ---- backward: one rounding; in fp32 the additions of a run of up to 128 rows, and of two runs
+
+struct AdalnRowGatherSums : testing::TestWithParam<RowCase> {
+  static RowProblem problem() {
+    const RowCase& row = GetParam();
+    const Tensor dy = synthetic_activation(row.seed, "dy", {row.rows, row.cols}, row.dtype);
+    const Tensor index = uneven_index(row.rows, 9);
+    return {{dy, index},
+            [](const auto& operands, Tensor& y) {
+              kernels::adaln_row_gather_backward(operands[0], operands[1], {y});
+            },
+            golden::adaln_row_gather_backward(dy, index, 9),
+            row.dtype,
+            row.dtype == DType::fp32 ? Bound{.relative_l2 = std::sqrt(128.0) * 0x1p-24}
+                                     : after_roundings(1, row.dtype),
+            H3_ON_CUDA([](const auto& operands, Tensor& y) {
+              const cuda::RowIndex rows(operands[1], 9);
+              Tensor memory = workspace(rows.runs() * y.cols());
+              kernels::cuda::adaln_row_gather_backward(cuda::upload(operands[0]), rows, {y}, memory, nullptr);
+            })};
+  }
+};
+H3_SUM_CLAIMS(AdalnRowGatherSums)
+
+constexpr RowCase kSums[] = {
+    {"adaln_row_gather", 264, 5376},
+    {"adaln_row_gather", 135, 264, DType::fp32, 11},  // 127, 128 and 129 rows of one table row
+    {"adaln_row_gather", 136, 263, DType::fp16, 11},
+    {"adaln_row_gather", 137, 264},
+    {"adaln_row_gather", 1, 264},
+    {"adaln_row_gather", 18000, 136},  // more than 128 runs
+};
+INSTANTIATE_TEST_SUITE_P(rows, AdalnRowGatherSums, testing::ValuesIn(kSums), row_name);
+H3_SUMS_ON_CUDA(AdalnRowGatherSums, kSums);
+
 // ---- bad input
 
 struct AdalnRowGatherBadInput : testing::TestWithParam<BadInput> {};
@@ -87,6 +122,13 @@ const BadInput kBad[] = {
      [](Tensor& y) {
        kernels::adaln_row_gather({filled(DType::fp32, {6, 48}, 1), 0}, listed_index({0, 1}), y);
      }},
+    {"gradient_index_past_the_table",
+     "adaln_row_gather_backward: index[1] is 3, expected 0..2",
+     [](Tensor& y) {
+       kernels::adaln_row_gather_backward(filled(DType::bf16, {2, 8}, 1), listed_index({0, 3}), {y});
+     },
+     DType::bf16,
+     {3, 8}},
 };
 INSTANTIATE_TEST_SUITE_P(rows, AdalnRowGatherBadInput, testing::ValuesIn(kBad), bad_name);
 

@@ -3,6 +3,7 @@
 
 #include "conformance/rows/on_cuda.h"
 #include "golden/fp32_projection.h"
+#include "kernels/linear.h"
 #include "model/synthetic.h"
 
 namespace h3 {
@@ -48,6 +49,55 @@ constexpr RowCase kRows[] = {
 INSTANTIATE_TEST_SUITE_P(rows, Fp32Projection, testing::ValuesIn(kRows), row_name);
 H3_ROWS_ON_CUDA(Fp32Projection, kRows);
 
+// ---- backward: chains of N products for dx, of S for dweight; dbias adds runs of up to 128 rows
+
+struct Fp32ProjectionBackward : testing::TestWithParam<RowCase> {
+  enum Output : std::size_t { dx, dweight, dbias };
+  static RowProblem problem(Output which) {
+    const RowCase& row = GetParam();
+    const std::int64_t outputs = row.dtype == DType::bf16 ? 96 : 672;
+    const Tensor x = synthetic_activation(row.seed, "x", {row.rows, row.cols}, row.dtype);
+    const Tensor weight = synthetic_activation(row.seed, "weight", {outputs, row.cols}, DType::fp32, 0.05f);
+    const Tensor dy = synthetic_activation(row.seed, "dy", {row.rows, outputs}, DType::fp32);
+    const auto golden = golden::fp32_projection_backward(x.to(DType::fp32), weight, dy);
+    const Tensor goldens[] = {golden.x, golden.weight, golden.bias};
+    const double steps[] = {double(outputs), double(row.rows), 128};
+    return {{dy, x},
+            [=](const auto& operands, Tensor& y) {
+              if (which == dx) kernels::fp32_input_gradient(operands[0], weight, y);
+              if (which == dweight) kernels::fp32_weight_gradient(operands[0], operands[1], y);
+              if (which == dbias) kernels::fp32_bias_gradient(operands[0], y);
+            },
+            goldens[which],
+            DType::fp32,
+            Bound{.relative_l2 = std::sqrt(steps[which]) * 0x1p-24},
+            H3_ON_CUDA([=](const auto& operands, Tensor& y) {
+              const Tensor d = cuda::upload(operands[0]);
+              Tensor memory = workspace(kernels::cuda::linear_bias_workspace(d.rows(), d.cols()));
+              if (which == dx) kernels::cuda::fp32_input_gradient(d, cuda::upload(weight), y, nullptr);
+              if (which == dweight)
+                kernels::cuda::fp32_weight_gradient(d, cuda::upload(operands[1]), y, nullptr);
+              if (which == dbias) kernels::cuda::fp32_bias_gradient(d, y, memory, nullptr);
+            })};
+  }
+  static RowProblem problem() { return problem(dx); }
+};
+struct Fp32WeightSums : Fp32ProjectionBackward {
+  static RowProblem problem() { return Fp32ProjectionBackward::problem(dweight); }
+};
+struct Fp32BiasSums : Fp32ProjectionBackward {
+  static RowProblem problem() { return Fp32ProjectionBackward::problem(dbias); }
+};
+H3_ROW_CLAIMS(Fp32ProjectionBackward)
+H3_SUM_CLAIMS(Fp32WeightSums)
+H3_SUM_CLAIMS(Fp32BiasSums)
+INSTANTIATE_TEST_SUITE_P(rows, Fp32ProjectionBackward, testing::ValuesIn(kRows), row_name);
+INSTANTIATE_TEST_SUITE_P(rows, Fp32WeightSums, testing::ValuesIn(kRows), row_name);
+INSTANTIATE_TEST_SUITE_P(rows, Fp32BiasSums, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(Fp32ProjectionBackward, kRows);
+H3_SUMS_ON_CUDA(Fp32WeightSums, kRows);
+H3_SUMS_ON_CUDA(Fp32BiasSums, kRows);
+
 // ---- bad input
 
 struct Fp32ProjectionBadInput : testing::TestWithParam<BadInput> {};
@@ -64,6 +114,11 @@ const BadInput kBad[] = {
      [](Tensor& y) {
        kernels::fp32_projection(filled(DType::fp32, {2, 4}, 1), filled(DType::fp32, {8, 4}, 1),
                                 filled(DType::fp32, {4}, 1), y);
+     },
+     DType::fp32},
+    {"gradient_in_bf16", "fp32_weight_gradient: dy is bf16, expected fp32",
+     [](Tensor& y) {
+       kernels::fp32_weight_gradient(filled(DType::bf16, {2, 8}, 1), filled(DType::fp32, {2, 4}, 1), y);
      },
      DType::fp32},
 };

@@ -58,6 +58,81 @@ constexpr RowCase kRows[] = {
 INSTANTIATE_TEST_SUITE_P(rows, GateResidual, testing::ValuesIn(kRows), row_name);
 H3_ROWS_ON_CUDA(GateResidual, kRows);
 
+// ---- backward
+
+// Of the branch one rounding; of the gate the products' and the sum's.
+struct GateResidualBackward : testing::TestWithParam<RowCase> {
+  static RowProblem problem(bool of_the_gate) {
+    const RowCase& row = GetParam();
+    constexpr std::int64_t kTableRows = 9;
+    const Tensor dy = synthetic_activation(row.seed, "dy", {row.rows, row.cols}, DType::bf16);
+    const Tensor branch = synthetic_activation(row.seed, "branch", {row.rows, row.cols}, DType::bf16);
+    const Tensor table = synthetic_activation(row.seed, "table", {kTableRows, 6 * row.cols}, DType::bf16);
+    const Tensor index = uneven_index(row.rows, kTableRows);
+    const auto outputs = [=](const Tensor& y, const Tensor& d) {
+      return outputs_with(y, of_the_gate, {{DType::bf16, d.shape()}, {DType::bf16, {kTableRows, row.cols}}});
+    };
+    const auto golden = golden::gate_residual_backward(branch, {table.to(DType::fp32), 5}, index, dy);
+    return {{dy, branch, index},
+            [=](const auto& operands, Tensor& y) {
+              auto out = outputs(y, operands[0]);
+              kernels::gate_residual_backward(operands[1], {table, 5}, operands[2], operands[0], out[0],
+                                              {out[1]});
+            },
+            of_the_gate ? golden.gate : golden.branch,
+            DType::bf16,
+            after_roundings(of_the_gate ? 2 : 1, DType::bf16),
+            H3_ON_CUDA([=](const auto& operands, Tensor& y) {
+              auto out = outputs(y, operands[0]);
+              const cuda::RowIndex rows(operands[2], kTableRows);
+              Tensor memory = workspace(kernels::cuda::gate_residual_workspace(rows, row.cols));
+              kernels::cuda::gate_residual_backward(cuda::upload(operands[1]), {cuda::upload(table), 5}, rows,
+                                                    cuda::upload(operands[0]), out[0], {out[1]}, memory,
+                                                    nullptr);
+            })};
+  }
+  static RowProblem problem() { return problem(false); }
+};
+struct GateResidualSums : GateResidualBackward {
+  static RowProblem problem() { return GateResidualBackward::problem(true); }
+};
+H3_ROW_CLAIMS(GateResidualBackward)
+H3_SUM_CLAIMS(GateResidualSums)
+
+constexpr RowCase kGradients[] = {
+    {"adaln_gate_residual", 264, 5376},
+    {"adaln_gate_residual", 71, 20, DType::bf16, 11},
+};
+INSTANTIATE_TEST_SUITE_P(rows, GateResidualBackward, testing::ValuesIn(kGradients), row_name);
+H3_ROWS_ON_CUDA(GateResidualBackward, kGradients);
+
+constexpr RowCase kSums[] = {
+    {"adaln_gate_residual", 264, 5376},
+    {"adaln_gate_residual", 1, 264},
+    {"adaln_gate_residual", 135, 264},                     // 127, 128 and 129 rows of one table row
+    {"adaln_gate_residual", 136, 260, DType::bf16, 11},    //
+    {"adaln_gate_residual", 137, 264},                     //
+    {"adaln_gate_residual", 18000, 136, DType::bf16, 11},  // more than 128 runs
+};
+INSTANTIATE_TEST_SUITE_P(rows, GateResidualSums, testing::ValuesIn(kSums), row_name);
+H3_SUMS_ON_CUDA(GateResidualSums, kSums);
+
+struct GateGradientPart : testing::TestWithParam<std::int64_t> {};  // of a table of three
+
+TEST_P(GateGradientPart, is_written_and_no_other) {
+  const Tensor dy = filled(DType::bf16, {2, 8}, 1), branch = filled(DType::bf16, {2, 8}, 3);
+  Tensor dtable = filled(DType::bf16, {3, 24}, 7), dbranch(DType::bf16, {2, 8});
+  kernels::gate_residual_backward(branch, {filled(DType::bf16, {3, 24}, 2), 1}, listed_index({2, 2}), dy,
+                                  dbranch, {dtable, GetParam()});
+  for (std::int64_t i = 0; i < dtable.elements(); ++i) {
+    const bool own = i % 24 / 8 == GetParam();
+    EXPECT_EQ(dtable.at(i), own ? (i / 24 == 2 ? 6 : 0) : 7) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(rows, GateGradientPart, testing::Values(0, 1, 2),
+                         [](const auto& info) { return std::to_string(info.param); });
+
 // ---- bad input
 
 struct GateResidualBadInput : testing::TestWithParam<BadInput> {};
@@ -78,6 +153,18 @@ const BadInput kBad[] = {
      [](Tensor& y) {
        const Tensor x = filled(DType::fp32, {2, 8}, 1);
        kernels::residual(x, x, y);
+     }},
+    {"gradient_of_another_table", "gate_residual_backward: dgate has 2 table rows, expected 3",
+     [](Tensor& y) {
+       const Tensor x = filled(DType::bf16, {2, 8}, 1);
+       kernels::gate_residual_backward(x, {filled(DType::bf16, {3, 48}, 1), 2}, filled(DType::i64, {2}, 0), x,
+                                       y, {filled(DType::bf16, {2, 8}, 0)});
+     }},
+    {"gradient_in_fp32", "gate_residual_backward: dy is fp32, expected bf16",
+     [](Tensor& y) {
+       kernels::gate_residual_backward(filled(DType::bf16, {2, 8}, 1), {filled(DType::bf16, {3, 48}, 1), 2},
+                                       filled(DType::i64, {2}, 0), filled(DType::fp32, {2, 8}, 1), y,
+                                       {filled(DType::bf16, {3, 8}, 0)});
      }},
 };
 INSTANTIATE_TEST_SUITE_P(rows, GateResidualBadInput, testing::ValuesIn(kBad), bad_name);

@@ -104,6 +104,105 @@ const ModulationRow kModulations[] = {
 INSTANTIATE_TEST_SUITE_P(rows, Modulation, testing::ValuesIn(kModulations),
                          [](const auto& info) { return info.param.name; });
 
+// ---- backward
+
+// Roundings on the way to each: of dx and dweight 1 + scale, dn and the result; of dshift the result; of
+// dscale the norm, the product and the result.
+struct ModulatedRmsNormBackward : testing::TestWithParam<RowCase> {
+  enum Output : std::size_t { dx, dweight, dshift, dscale };
+  static RowProblem problem(Output which) {
+    const RowCase& row = GetParam();
+    constexpr std::int64_t kTableRows = 9;
+    const Tensor x = synthetic_activation(row.seed, "x", {row.rows, row.cols}, row.dtype, 1, true);
+    const Tensor dy = synthetic_activation(row.seed, "dy", {row.rows, row.cols}, row.dtype);
+    const Tensor weight = around_one(row.seed, "weight", {row.cols}, row.dtype);
+    const Tensor table = synthetic_activation(row.seed, "table", {kTableRows, 6 * row.cols}, row.dtype, 0.5f);
+    const Tensor index = uneven_index(row.rows, kTableRows);
+    const auto outputs = [=](const Tensor& y, const Tensor& d) {
+      const Shape part = {kTableRows, row.cols};
+      return outputs_with(
+          y, which, {{row.dtype, d.shape()}, {row.dtype, {row.cols}}, {row.dtype, part}, {row.dtype, part}});
+    };
+    const auto golden =
+        golden::modulated_rms_norm_backward(x, weight, 1e-5f, {table.to(DType::fp32), 4}, index, dy);
+    const Tensor goldens[] = {golden.x, golden.weight, golden.shift, golden.scale};
+    return {{dy, x, index},
+            [=](const auto& operands, Tensor& y) {
+              auto out = outputs(y, operands[0]);
+              kernels::modulated_rms_norm_backward(operands[1], weight, 1e-5f, {table, 4}, operands[2],
+                                                   operands[0], out[0], out[1], {out[2]}, {out[3]});
+            },
+            goldens[which],
+            row.dtype,
+            row.dtype == DType::fp32 ? Bound{.relative_l2 = 0x1p-21}
+                                     : after_roundings(which == dshift ? 1 : 3, row.dtype),
+            H3_ON_CUDA([=](const auto& operands, Tensor& y) {
+              auto out = outputs(y, operands[0]);
+              const cuda::RowIndex rows(operands[2], kTableRows);
+              Tensor memory = workspace(kernels::cuda::modulated_rms_norm_workspace(rows, row.cols));
+              kernels::cuda::modulated_rms_norm_backward(
+                  cuda::upload(operands[1]), cuda::upload(weight), 1e-5f, {cuda::upload(table), 4}, rows,
+                  cuda::upload(operands[0]), out[0], out[1], {out[2]}, {out[3]}, memory, nullptr);
+            })};
+  }
+  static RowProblem problem() { return problem(dx); }
+};
+struct ModulatedWeightSums : ModulatedRmsNormBackward {
+  static RowProblem problem() { return ModulatedRmsNormBackward::problem(dweight); }
+};
+struct ModulatedShiftSums : ModulatedRmsNormBackward {
+  static RowProblem problem() { return ModulatedRmsNormBackward::problem(dshift); }
+};
+struct ModulatedScaleSums : ModulatedRmsNormBackward {
+  static RowProblem problem() { return ModulatedRmsNormBackward::problem(dscale); }
+};
+H3_ROW_CLAIMS(ModulatedRmsNormBackward)
+H3_SUM_CLAIMS(ModulatedWeightSums)
+H3_SUM_CLAIMS(ModulatedShiftSums)
+H3_SUM_CLAIMS(ModulatedScaleSums)
+
+constexpr RowCase kGradients[] = {
+    {"h3_rmsnorm_modulated", 264, 5376},
+    {"h3_rmsnorm_modulated", 71, 5376, DType::fp16},
+    {"h3_rmsnorm_modulated", 71, 5376, DType::fp32},
+    {"h3_rmsnorm_modulated", 9, 24, DType::bf16, 11},
+};
+INSTANTIATE_TEST_SUITE_P(rows, ModulatedRmsNormBackward, testing::ValuesIn(kGradients), row_name);
+H3_ROWS_ON_CUDA(ModulatedRmsNormBackward, kGradients);
+
+constexpr RowCase kSums[] = {
+    {"h3_rmsnorm_modulated", 264, 5376},
+    {"h3_rmsnorm_modulated", 1, 264},
+    {"h3_rmsnorm_modulated", 137, 516, DType::fp32, 11},
+    {"h3_rmsnorm_modulated", 18000, 136, DType::bf16, 11},  // more than 128 runs of one table row
+};
+INSTANTIATE_TEST_SUITE_P(rows, ModulatedWeightSums, testing::ValuesIn(kSums), row_name);
+INSTANTIATE_TEST_SUITE_P(rows, ModulatedShiftSums, testing::ValuesIn(kSums), row_name);
+INSTANTIATE_TEST_SUITE_P(rows, ModulatedScaleSums, testing::ValuesIn(kSums), row_name);
+H3_SUMS_ON_CUDA(ModulatedWeightSums, kSums);
+H3_SUMS_ON_CUDA(ModulatedShiftSums, kSums);
+H3_SUMS_ON_CUDA(ModulatedScaleSums, kSums);
+
+// Parts of the table that the norm does not read keep their bytes.
+struct ModulationGradientParts : testing::TestWithParam<std::int64_t> {
+};  // the shift's, of four; the scale's follows
+
+TEST_P(ModulationGradientParts, are_written_and_no_others) {
+  const Tensor x = filled(DType::bf16, {2, 8}, 1), table = filled(DType::bf16, {3, 32}, 0);
+  const std::int64_t shift = GetParam(), scale = GetParam() + 1;
+  Tensor dtable = filled(DType::bf16, {3, 32}, 7), dx(DType::bf16, {2, 8}), dweight(DType::bf16, {8});
+  kernels::modulated_rms_norm_backward(x, filled(DType::bf16, {8}, 1), 0, {table, scale},
+                                       listed_index({2, 2}), filled(DType::bf16, {2, 8}, 3), dx, dweight,
+                                       {dtable, shift}, {dtable, scale});
+  for (std::int64_t i = 0; i < dtable.elements(); ++i) {
+    const std::int64_t part = i % 32 / 8;
+    EXPECT_EQ(dtable.at(i), part == shift || part == scale ? (i / 32 == 2 ? 6 : 0) : 7) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(rows, ModulationGradientParts, testing::Values(0, 1, 2),
+                         [](const auto& info) { return std::to_string(info.param); });
+
 // ---- bad input
 
 struct ModulatedRmsNormBadInput : testing::TestWithParam<BadInput> {};
@@ -133,6 +232,14 @@ const BadInput kBad[] = {
      [](Tensor& y) {
        kernels::final_adaln_out(filled(DType::bf16, {2, 8}, 1), filled(DType::bf16, {8}, 1), 1e-5f,
                                 filled(DType::bf16, {9, 48}, 0), listed_index({0, 0}), y);
+     }},
+    {"gradient_of_a_longer_table", "modulated_rms_norm_backward: dscale has 4 table rows, expected 3",
+     [](Tensor& y) {
+       const Tensor x = filled(DType::bf16, {2, 8}, 1);
+       Tensor dweight(DType::bf16, {8});
+       kernels::modulated_rms_norm_backward(
+           x, filled(DType::bf16, {8}, 1), 1e-5f, {filled(DType::bf16, {3, 8}, 0)}, listed_index({0, 2}), x,
+           y, dweight, {filled(DType::bf16, {3, 8}, 0)}, {filled(DType::bf16, {4, 8}, 0)});
      }},
 };
 INSTANTIATE_TEST_SUITE_P(rows, ModulatedRmsNormBadInput, testing::ValuesIn(kBad), bad_name);

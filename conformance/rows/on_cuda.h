@@ -48,6 +48,19 @@ testing::AssertionResult is_refused_on_cuda(const BadInput& bad);
     EXPECT_TRUE(stays_inside_its_output(on_cuda(problem())));                                  \
   }                                                                                            \
   INSTANTIATE_TEST_SUITE_P(rows_cuda, Suite##OnCuda, testing::ValuesIn(on_cuda(rows)), row_name)
+#define H3_SUMS_ON_CUDA(Suite, rows)                                                           \
+  struct Suite##OnCuda : Suite {                                                               \
+    void SetUp() override { H3_NEEDS_HOPPER(); }                                               \
+  };                                                                                           \
+  TEST_P(Suite##OnCuda, equals_the_twin) { EXPECT_TRUE(equals_the_twin(problem())); }          \
+  TEST_P(Suite##OnCuda, repeats_bitwise) { EXPECT_TRUE(repeats_bitwise(on_cuda(problem()))); } \
+  TEST_P(Suite##OnCuda, stays_inside_its_output) {                                             \
+    EXPECT_TRUE(stays_inside_its_output(on_cuda(problem())));                                  \
+  }                                                                                            \
+  INSTANTIATE_TEST_SUITE_P(rows_cuda, Suite##OnCuda, testing::ValuesIn(on_cuda(rows)), row_name)
+
+// fp32, as much as a row's backward asks for.
+inline Tensor workspace(std::int64_t elements) { return cuda::allocate(DType::fp32, {elements}); }
 
 }  // namespace h3
 
@@ -55,5 +68,6 @@ testing::AssertionResult is_refused_on_cuda(const BadInput& bad);
 
 #define H3_ON_CUDA(...) nullptr
 #define H3_ROWS_ON_CUDA(Suite, rows) static_assert(true)
+#define H3_SUMS_ON_CUDA(Suite, rows) static_assert(true)
 
 #endif

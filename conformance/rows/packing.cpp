@@ -53,6 +53,27 @@ TEST_P(Packing, selection_brings_the_rows_back) {
   }
 }
 
+TEST_P(Packing, gradients_go_back_to_their_rows) {
+  const Tensor dpacked = synthetic_activation(7, "dpacked", {length, GetParam().cols}, DType::bf16);
+  std::vector<kernels::ModalityRows> gradients;
+  for (const auto& [rows, indices] : modalities)
+    gradients.push_back({Tensor(rows.dtype(), rows.shape()), indices});
+  kernels::pack_rows_backward(dpacked, gradients);
+  for (const auto& [rows, indices] : gradients)
+    EXPECT_TRUE(bitwise_equal(golden::select_rows(dpacked.to(DType::fp32), indices).to(rows.dtype()), rows));
+}
+
+TEST_P(Packing, selected_rows_bring_their_gradients_and_the_others_none) {
+  for (const auto& [rows, indices] : modalities) {
+    const Tensor drows = synthetic_activation(7, "drows", rows.shape(), DType::bf16);
+    GuardedOutput dpacked(DType::bf16, {length, GetParam().cols});
+    kernels::select_rows_backward(drows, indices, dpacked.tensor());
+    const Tensor golden = golden::select_rows_backward(drows.to(DType::fp32), indices, length);
+    EXPECT_TRUE(bitwise_equal(golden.to(DType::bf16), dpacked.tensor()));
+    EXPECT_TRUE(dpacked.nothing_written_outside());
+  }
+}
+
 constexpr PackingRow kRows[] = {
     {"one_of_each", 1, 1, 1, 8},
     {"more_video", 5, 40, 9, 24},
@@ -89,6 +110,27 @@ TEST_P(PackingOnCuda, selection_brings_the_rows_back) {
     Tensor back = cuda::allocate(DType::bf16, rows.shape());
     kernels::cuda::select_rows(packed, {indices, length}, back, nullptr);
     EXPECT_TRUE(bitwise_equal(rows.to(DType::bf16), cuda::download(back)));
+  }
+}
+
+TEST_P(PackingOnCuda, gradients_equal_the_twins) {
+  const Tensor dpacked = synthetic_activation(7, "dpacked", {length, GetParam().cols}, DType::bf16);
+  std::vector<kernels::ModalityRows> twin, strict;
+  for (const auto& [rows, indices] : modalities) {
+    twin.push_back({Tensor(rows.dtype(), rows.shape()), indices});
+    strict.push_back({cuda::allocate(rows.dtype(), rows.shape()), indices});
+  }
+  kernels::pack_rows_backward(dpacked, twin);
+  kernels::cuda::pack_rows_backward(cuda::upload(dpacked), strict, nullptr);
+  for (std::size_t m = 0; m < twin.size(); ++m) {
+    EXPECT_TRUE(bitwise_equal(twin[m].rows, cuda::download(strict[m].rows)));
+    const Tensor drows = twin[m].rows.to(DType::bf16);
+    const cuda::RowIndex places(twin[m].indices, length);
+    Tensor expected(DType::bf16, dpacked.shape()), back = cuda::allocate(DType::bf16, dpacked.shape());
+    Tensor memory = workspace(places.runs() * dpacked.cols());
+    kernels::select_rows_backward(drows, twin[m].indices, expected);
+    kernels::cuda::select_rows_backward(cuda::upload(drows), places, back, memory, nullptr);
+    EXPECT_TRUE(bitwise_equal(expected, cuda::download(back)));
   }
 }
 

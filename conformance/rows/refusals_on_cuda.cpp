@@ -173,6 +173,35 @@ const BadInput kBad[] = {
        strict::ode_step(fp32({2, 8}), bf16({2, 8}), scalar(0.5), scalar(0.5), scalar(0.25), y, nullptr);
      },
      DType::fp32},
+    {"workspace_too_small", "rms_norm_backward: workspace has 9 elements, expected at least 10",
+     [](Tensor& y) {
+       Tensor dweight = bf16({8}), memory = workspace(9);
+       strict::rms_norm_backward(bf16({2, 8}), bf16({8}), 1e-5f, bf16({2, 8}), y, dweight, memory, nullptr);
+     }},
+    {"qk_norm_gradient_of_another_shape", "qk_norm_backward: x is 2x8, dy is 2x4",
+     [](Tensor& y) {
+       Tensor dweight = bf16({8}), memory = workspace(64);
+       strict::qk_norm_backward(bf16({2, 8}), bf16({8}), 1e-5f, bf16({2, 4}), y, dweight, memory, nullptr);
+     }},
+    {"gate_gradient_of_another_table", "gate_residual_backward: dgate has 4 table rows, expected 3",
+     [](Tensor& y) {
+       Tensor memory = workspace(64);
+       strict::gate_residual_backward(bf16({2, 8}), {bf16({3, 48}), 2}, {listed_index({0, 0}), 3},
+                                      bf16({2, 8}), y, {bf16({4, 8}), 0}, memory, nullptr);
+     }},
+    {"gather_gradient_of_another_dtype", "adaln_row_gather_backward: dpart is bf16, expected fp32",
+     [](Tensor& y) {
+       Tensor memory = workspace(64);
+       strict::adaln_row_gather_backward(fp32({2, 8}), {listed_index({0, 1}), 2}, {y}, memory, nullptr);
+     }},
+    {"swiglu_gradient_of_the_full_width", "swiglu_backward: dh is 2x8, expected 2x4",
+     [](Tensor& y) {
+       strict::swiglu_backward(bf16({2, 8}), bf16({2, 8}), y, nullptr);
+     }},
+    {"fp32_gradient_in_bf16", "fp32_input_gradient: dy is bf16, expected fp32",
+     [](Tensor& y) {
+       strict::fp32_input_gradient(bf16({2, 4}), fp32({4, 8}), y, nullptr);
+     }},
 };
 INSTANTIATE_TEST_SUITE_P(rows_cuda, RefusedOnCuda, testing::ValuesIn(kBad), bad_name);
 

@@ -75,6 +75,55 @@ const EdgeRow kEdges[] = {
 INSTANTIATE_TEST_SUITE_P(rows, RmsNormEdge, testing::ValuesIn(kEdges),
                          [](const auto& info) { return info.param.name; });
 
+// ---- backward
+
+// One rounding of either gradient. In fp32 dx errs by the root, the sum and four products, a quarter of a
+// step each: 2^-22; a sum of n rows by its additions, sqrt(n) 2^-25 of the longest chain's 128 steps.
+struct RmsNormBackward : testing::TestWithParam<RowCase> {
+  static RowProblem problem(bool of_the_weight) {
+    const RowCase& row = GetParam();
+    const Tensor x = synthetic_activation(row.seed, "x", {row.rows, row.cols}, row.dtype, 1, true);
+    const Tensor dy = synthetic_activation(row.seed, "dy", {row.rows, row.cols}, row.dtype);
+    const Tensor weight = around_one(row.seed, "weight", {row.cols}, row.dtype);
+    const auto outputs = [=](const Tensor& y, const Tensor& d) {
+      return outputs_with(y, of_the_weight, {{row.dtype, d.shape()}, {row.dtype, {row.cols}}});
+    };
+    const auto golden = golden::rms_norm_backward(x, weight, 1e-5f, dy);
+    return {{dy, x},
+            [=](const auto& operands, Tensor& y) {
+              auto out = outputs(y, operands[0]);
+              kernels::rms_norm_backward(operands[1], weight, 1e-5f, operands[0], out[0], out[1]);
+            },
+            of_the_weight ? golden.weight : golden.x,
+            row.dtype,
+            row.dtype == DType::fp32 ? Bound{.relative_l2 = of_the_weight ? 0x1p-21 : 0x1p-22}
+                                     : after_roundings(1, row.dtype),
+            H3_ON_CUDA([=](const auto& operands, Tensor& y) {
+              auto out = outputs(y, operands[0]);
+              Tensor memory = workspace(kernels::cuda::rms_norm_workspace(operands[0].rows(), row.cols));
+              kernels::cuda::rms_norm_backward(cuda::upload(operands[1]), cuda::upload(weight), 1e-5f,
+                                               cuda::upload(operands[0]), out[0], out[1], memory, nullptr);
+            })};
+  }
+  static RowProblem problem() { return problem(false); }
+};
+struct RmsNormSums : RmsNormBackward {
+  static RowProblem problem() { return RmsNormBackward::problem(true); }
+};
+H3_ROW_CLAIMS(RmsNormBackward)
+H3_SUM_CLAIMS(RmsNormSums)
+INSTANTIATE_TEST_SUITE_P(rows, RmsNormBackward, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(RmsNormBackward, kRows);
+
+constexpr RowCase kSums[] = {
+    {"h3_rmsnorm", 264, 5376},  {"h3_rmsnorm", 127, 516, DType::fp32},
+    {"h3_rmsnorm", 128, 128},   {"h3_rmsnorm", 129, 264, DType::fp16, 11},
+    {"h3_rmsnorm", 16500, 136},  // more than 128 runs
+    {"h3_rmsnorm", 1, 5376},
+};
+INSTANTIATE_TEST_SUITE_P(rows, RmsNormSums, testing::ValuesIn(kSums), row_name);
+H3_SUMS_ON_CUDA(RmsNormSums, kSums);
+
 // ---- bad input
 
 struct RmsNormBadInput : testing::TestWithParam<BadInput> {};

@@ -6,6 +6,9 @@
 #include <numeric>
 
 #include "harness/power.h"
+#ifdef H3_HAVE_CUDA
+#include "kernels/cuda/device.h"
+#endif
 #include "model/parallel.h"
 #include "model/synthetic.h"
 
@@ -105,6 +108,22 @@ AssertionResult bound_has_power(const RowProblem& problem) {
   return AssertionSuccess() << power.summary();
 }
 
+AssertionResult a_nan_is_seen(const RowProblem& problem, bool by_row) {
+  RowProblem poisoned = problem;
+  Tensor& operand = poisoned.operands[0];
+  operand = operand.clone();
+  const Tensor nan = filled(operand.dtype(), {1}, std::nan(""));
+  std::memcpy(operand.bytes(), nan.bytes(), nan.size_bytes());
+  const Tensor clean = answer(problem), y = answer(poisoned);
+  const std::int64_t own = by_row ? y.row_range(0, 1).elements() : y.elements();
+  bool seen = false;
+  for (std::int64_t i = 0; i < own; ++i) seen = seen || std::isnan(y.at(i));
+  if (!seen) return AssertionFailure() << "a NaN in the first operand leaves no NaN in the answer";
+  const std::int64_t others = row_count(problem) - 1;
+  if (!by_row || others == 0) return AssertionSuccess();
+  return bitwise_equal(clean.row_range(1, others), y.row_range(1, others));
+}
+
 Bound after_roundings(double roundings, DType dtype) {
   const double one = dtype == DType::bf16 ? 0x1p-9 : dtype == DType::fp16 ? 0x1p-12 : 0x1p-25;
   return {.relative_l2 = std::sqrt(roundings) * one};
@@ -142,6 +161,32 @@ Tensor index_operand(std::uint64_t seed, std::int64_t rows, std::int64_t limit) 
   for (std::int64_t s = 0; s < rows; ++s)
     index.data<std::int64_t>()[s] = (s + 3 * (s / limit) + std::int64_t(seed)) % limit;
   return index;
+}
+
+Tensor uneven_index(std::int64_t rows, std::int64_t limit) {
+  Tensor index(DType::i64, {rows});
+  for (std::int64_t s = 0; s < rows; ++s)
+    index.data<std::int64_t>()[s] = s % 16 == 15 ? 2 + s / 16 % (limit - 3) : 1;
+  return index;
+}
+
+std::vector<Tensor> outputs_with(const Tensor& y, std::size_t which,
+                                 const std::vector<OutputShape>& outputs) {
+  std::vector<Tensor> all;
+  for (const auto& [dtype, shape] : outputs) {
+    if (all.size() == which) {
+      all.push_back(y.reshaped(shape));
+      continue;
+    }
+#ifdef H3_HAVE_CUDA
+    if (y.device() == Device::cuda) {
+      all.push_back(cuda::allocate(dtype, shape));
+      continue;
+    }
+#endif
+    all.emplace_back(dtype, shape);
+  }
+  return all;
 }
 
 Tensor around_one(std::uint64_t seed, const std::string& name, const Shape& shape, DType dtype) {

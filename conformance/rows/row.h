@@ -7,6 +7,11 @@
 //   follows_a_row_permutation
 //   stays_inside_its_output, and writes all of it
 //   bound_has_power       the bound refuses zeros, a doubled tensor, permuted rows
+//
+// A backward has several outputs; each is a problem of its own, the others go to scratch (outputs_with).
+// Gradients of rows make the claims of rows, and sums over rows those that do not speak of single rows:
+//   H3_ROW_CLAIMS(Suite)  all of the above, and that a NaN reaches its own row and no other
+//   H3_SUM_CLAIMS(Suite)  those without a row in them, and that a NaN is seen
 #pragma once
 
 #include <gtest/gtest.h>
@@ -53,6 +58,31 @@ testing::AssertionResult rows_alone_equal_rows_in_a_batch(const RowProblem& prob
 testing::AssertionResult follows_a_row_permutation(const RowProblem& problem);
 testing::AssertionResult stays_inside_its_output(const RowProblem& problem);
 testing::AssertionResult bound_has_power(const RowProblem& problem);
+// A NaN in the first element of the first operand: the answer has one, in row 0 alone where `by_row`.
+testing::AssertionResult a_nan_is_seen(const RowProblem& problem, bool by_row);
+
+#define H3_CLAIMS_OF_ANY_OUTPUT(Suite)                                                        \
+  TEST_P(Suite, matches_golden) { EXPECT_TRUE(matches_golden(problem())); }                   \
+  TEST_P(Suite, repeats_bitwise) { EXPECT_TRUE(repeats_bitwise(problem())); }                 \
+  TEST_P(Suite, stays_inside_its_output) { EXPECT_TRUE(stays_inside_its_output(problem())); } \
+  TEST_P(Suite, bound_has_power) { EXPECT_TRUE(bound_has_power(problem())); }
+#define H3_ROW_CLAIMS(Suite)                                                                      \
+  H3_CLAIMS_OF_ANY_OUTPUT(Suite)                                                                  \
+  TEST_P(Suite, rows_alone_equal_rows_in_a_batch) {                                               \
+    EXPECT_TRUE(rows_alone_equal_rows_in_a_batch(problem()));                                     \
+  }                                                                                               \
+  TEST_P(Suite, follows_a_row_permutation) { EXPECT_TRUE(follows_a_row_permutation(problem())); } \
+  TEST_P(Suite, a_nan_stays_in_its_row) { EXPECT_TRUE(a_nan_is_seen(problem(), true)); }
+#define H3_SUM_CLAIMS(Suite)     \
+  H3_CLAIMS_OF_ANY_OUTPUT(Suite) \
+  TEST_P(Suite, a_nan_is_seen) { EXPECT_TRUE(a_nan_is_seen(problem(), false)); }
+
+// All outputs of a backward, where `y` is the one in question and the others are scratch beside it.
+struct OutputShape {
+  DType dtype;
+  Shape shape;
+};
+std::vector<Tensor> outputs_with(const Tensor& y, std::size_t which, const std::vector<OutputShape>& outputs);
 
 // The bound for this many independent roundings to a type of p significant bits. An error spread evenly over
 // half a unit in the last place has an RMS of 0.41 * 2^-p of the value; several add like independent errors.
@@ -79,6 +109,10 @@ Tensor rows_of_tensor(const Tensor& tensor, const std::vector<std::int64_t>& cho
 
 // (rows) i64, every value of [0, limit) among them when there are enough rows, the order changing on the way.
 Tensor index_operand(std::uint64_t seed, std::int64_t rows, std::int64_t limit);
+
+// (rows) i64 as a packed sequence has it: most rows of one value, 1; every 16th of the others in turn. 0 and
+// limit - 1 have no row.
+Tensor uneven_index(std::int64_t rows, std::int64_t limit);
 
 // The weight of a norm: 1 and a quarter of a normal.
 Tensor around_one(std::uint64_t seed, const std::string& name, const Shape& shape, DType dtype);

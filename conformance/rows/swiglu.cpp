@@ -66,6 +66,55 @@ const HalfRow kHalves[] = {
 INSTANTIATE_TEST_SUITE_P(rows, SwigluHalves, testing::ValuesIn(kHalves),
                          [](const auto& info) { return info.param.name; });
 
+// ---- backward
+
+// Two roundings on the way to either half: silu and product, product and derivative.
+struct SwigluBackward : testing::TestWithParam<RowCase> {
+  static RowProblem problem() {
+    const RowCase& row = GetParam();
+    const Tensor x = synthetic_activation(row.seed, "x", {row.rows, 2 * row.cols}, DType::bf16, 2, true);
+    const Tensor dh = synthetic_activation(row.seed, "dh", {row.rows, row.cols}, DType::bf16);
+    return {{dh, x},
+            [](const auto& operands, Tensor& dx) { kernels::swiglu_backward(operands[1], operands[0], dx); },
+            golden::swiglu_backward(x, dh),
+            DType::bf16,
+            after_roundings(2, DType::bf16),
+            H3_ON_CUDA([](const auto& operands, Tensor& dx) {
+              kernels::cuda::swiglu_backward(cuda::upload(operands[1]), cuda::upload(operands[0]), dx,
+                                             nullptr);
+            })};
+  }
+};
+H3_ROW_CLAIMS(SwigluBackward)
+INSTANTIATE_TEST_SUITE_P(rows, SwigluBackward, testing::ValuesIn(kRows), row_name);
+H3_ROWS_ON_CUDA(SwigluBackward, kRows);
+
+struct SlopeRow {
+  const char* name;
+  double value, gate, dh;
+  double dvalue, dgate;
+};
+void PrintTo(const SlopeRow& row, std::ostream* out) { *out << row.name; }
+
+struct SwigluSlope : testing::TestWithParam<SlopeRow> {};
+
+TEST_P(SwigluSlope, gives_the_known_value) {
+  const SlopeRow& row = GetParam();
+  Tensor dx(DType::bf16, {1, 2});
+  kernels::swiglu_backward(listed(DType::bf16, {1, 2}, {row.value, row.gate}),
+                           filled(DType::bf16, {1, 1}, row.dh), dx);
+  EXPECT_TRUE(bitwise_equal(listed(DType::bf16, {1, 2}, {row.dvalue, row.dgate}), dx));
+}
+
+const SlopeRow kSlopes[] = {
+    {"gate_open", 3, 64, 2, 128, 6},  // silu(64) = 64, its slope 1
+    {"gate_zero", 3, 0, 2, 0, 3},     // the slope is 1/2
+    {"value_zero", 0, 64, 2, 128, 0},
+    {"nothing_comes_back", 3, 64, 0, 0, 0},
+};
+INSTANTIATE_TEST_SUITE_P(rows, SwigluSlope, testing::ValuesIn(kSlopes),
+                         [](const auto& info) { return info.param.name; });
+
 // ---- bad input
 
 struct SwigluBadInput : testing::TestWithParam<BadInput> {};
@@ -84,6 +133,13 @@ const BadInput kBad[] = {
      [](Tensor& h) {
        kernels::swiglu(filled(DType::bf16, {2, 8}, 1), h);
      }},
+    {"gradient_of_the_full_width",
+     "swiglu_backward: dh is 2x16, expected 2x8",
+     [](Tensor& dx) {
+       kernels::swiglu_backward(filled(DType::bf16, {2, 16}, 1), filled(DType::bf16, {2, 16}, 1), dx);
+     },
+     DType::bf16,
+     {2, 16}},
 };
 INSTANTIATE_TEST_SUITE_P(rows, SwigluBadInput, testing::ValuesIn(kBad), bad_name);
 

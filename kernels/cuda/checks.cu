@@ -15,4 +15,11 @@ void require_part(const char* row, const char* argument, const TablePart& part, 
           index.limit(), argument, part.table.rows());
 }
 
+void require_part_gradient(const char* row, const char* argument, const TablePart& part, DType dtype, std::int64_t cols,
+                           const h3::cuda::RowIndex& index) {
+  require_part(row, argument, part, dtype, cols, index);
+  require(part.table.rows() == index.limit(), "{}: {} has {} table rows, expected {}", row, argument,
+          part.table.rows(), index.limit());
+}
+
 }  // namespace h3::kernels::cuda

@@ -7,7 +7,11 @@
 namespace h3::kernels::cuda {
 
 // A part of `cols` columns of a table on the GPU that has every row the index was checked against.
-void require_part(const char* row, const char* argument, const TablePart& part, DType dtype, std::int64_t cols,
-                  const h3::cuda::RowIndex& index);
+void require_part(const char* row, const char* argument, const TablePart& part, DType dtype,
+                  std::int64_t cols, const h3::cuda::RowIndex& index);
+
+// The same part of the gradient of that table: as many rows.
+void require_part_gradient(const char* row, const char* argument, const TablePart& part, DType dtype,
+                           std::int64_t cols, const h3::cuda::RowIndex& index);
 
 }  // namespace h3::kernels::cuda

@@ -8,6 +8,7 @@ namespace h3::cuda {
 void check(int cuda_status, const char* what) {
   const auto status = cudaError_t(cuda_status);
   if (status == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());  // reported here, not once more by the next launch
   fail("cuda: {}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
 }
 
@@ -93,6 +94,19 @@ void require_tensor(const char* row, const char* argument, const Tensor& tensor,
   require(tensor.shape() == shape, "{}: {} is {}, expected {}", row, argument, to_string(tensor.shape()),
           to_string(shape));
   require(tensor.elements() > 0, "{}: {} is empty ({})", row, argument, to_string(shape));
+}
+
+Workspace::Workspace(const char* row, Tensor& memory, std::int64_t needed) {
+  require_tensor(row, "workspace", memory, DType::fp32, memory.shape());
+  require(memory.elements() >= needed, "{}: workspace has {} elements, expected at least {}", row, memory.elements(),
+          needed);
+  next_ = memory.data<float>();
+}
+
+float* Workspace::take(std::int64_t elements) {
+  float* part = next_;
+  next_ += elements;
+  return part;
 }
 
 void synchronize(Stream stream) { check(cudaStreamSynchronize(stream), "waiting for the device"); }

@@ -31,4 +31,15 @@ void check_launch(const char* kernel);  // cudaGetLastError after a launch
 void require_tensor(const char* row, const char* argument, const Tensor& tensor, DType dtype,
                     const Shape& shape);
 
+// Parts of a workspace that the caller passed in, one after the other. What needs alignment is taken first.
+class Workspace {
+ public:
+  // fp32 on the GPU with at least `needed` elements, else an Error.
+  Workspace(const char* row, Tensor& memory, std::int64_t needed);
+  float* take(std::int64_t elements);
+
+ private:
+  float* next_;
+};
+
 }  // namespace h3::cuda

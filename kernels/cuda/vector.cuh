@@ -71,15 +71,16 @@ struct Vector {
     return v;
   }
   __device__ static Vector load(const T* from) { return of(load_bits(from)); }
-  __device__ void store(T* to) const {
+  __device__ Bits bits() const {
     union {
       Bits bits;
       T element[V];
     } u;
 #pragma unroll
     for (int i = 0; i < V; ++i) u.element[i] = narrow<T>(value[i]);
-    *reinterpret_cast<Bits*>(to) = u.bits;
+    return u.bits;
   }
+  __device__ void store(T* to) const { *reinterpret_cast<Bits*>(to) = bits(); }
 };
 
 }  // namespace h3::cuda

@@ -1,0 +1,121 @@
+#include "kernels/cuda/row_sum.cuh"
+
+#include <algorithm>
+
+namespace h3::cuda {
+namespace {
+
+constexpr int kThreads = 128, kMaxTargets = 3;
+
+struct Targets {
+  SumTarget target[kMaxTargets];
+};
+
+// Runs [first, end) of one column: each 128 of them, each 128 of those sums, then these.
+__device__ float sum_of_runs(const float* partial, std::int64_t cols, std::int64_t first, std::int64_t end) {
+  constexpr std::int64_t kSquare = std::int64_t(kFanIn) * kFanIn;
+  if (first == end) return 0;
+  float all = kNothing;
+  for (std::int64_t square = first; square < end; square += kSquare) {
+    float of_square = kNothing;
+    for (std::int64_t start = square; start < min(square + kSquare, end); start += kFanIn) {
+      const std::int64_t stop = min(start + kFanIn, end);
+      float sum = kNothing;
+#pragma unroll 8
+      for (std::int64_t run = start; run < stop; ++run) sum += partial[run * cols];
+      of_square += sum;
+    }
+    all += of_square;
+  }
+  return all;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) finish(const Runs runs, std::int64_t cols, const float* partial,
+                                                   const Targets targets) {
+  const std::int64_t column = std::int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  const SumTarget target = targets.target[blockIdx.z];
+  if (column >= cols || (target.of_all_segments && blockIdx.y > 0)) return;
+  const float* from = partial + std::int64_t(blockIdx.z) * runs.count * cols + column;
+  const bool all = target.of_all_segments || runs.segment_run == nullptr;
+  for (std::int64_t segment = blockIdx.y; segment < (all ? 1 : runs.segments); segment += gridDim.y) {
+    const float sum = sum_of_runs(from, cols, all ? 0 : runs.segment_run[segment],
+                                  all ? runs.count : runs.segment_run[segment + 1]);
+    reinterpret_cast<T*>(target.out)[segment * target.row_stride + column] = narrow<T>(sum);
+  }
+}
+
+template <class T, int V>
+struct RowItself {
+  static constexpr int kSums = 1;
+  using Vec = Vector<T, V>;
+  struct Nothing {};
+  using Loaded = typename Vec::Bits;
+
+  const T* rows;
+  std::int64_t cols;
+
+  __device__ Nothing start(std::int64_t, std::int64_t) const { return {}; }
+  __device__ Loaded load(std::int64_t row, std::int64_t column) const {
+    return Vec::load_bits(rows + row * cols + column);
+  }
+  __device__ void of(std::int64_t, std::int64_t, Nothing, const Loaded& loaded, float (&term)[kSums][V]) const {
+    const Vec value = Vec::of(loaded);
+#pragma unroll
+    for (int e = 0; e < V; ++e) term[0][e] = value.value[e];
+  }
+};
+
+template <class Run>
+void by_dtype(DType dtype, const Run& run) {
+  if (dtype == DType::bf16) run(__nv_bfloat16{});
+  else if (dtype == DType::fp16) run(__half{});
+  else run(float{});
+}
+
+void sum_rows(const char* row, const Tensor& terms, const Runs& runs, const SumTarget& target, Tensor& workspace,
+              Stream stream) {
+  const std::int64_t cols = terms.cols();
+  float* partial = Workspace(row, workspace, runs.count * cols).take(runs.count * cols);
+  by_dtype(terms.dtype(), [&]<class T>(T) {
+    const auto* words = reinterpret_cast<const T*>(terms.bytes());
+    if (cols % 4 == 0)
+      launch_sum_runs<4>(row, RowItself<T, 4>{words, cols}, runs, cols, partial, stream);
+    else
+      launch_sum_runs<1>(row, RowItself<T, 1>{words, cols}, runs, cols, partial, stream);
+  });
+  finish_sums(row, runs, cols, partial, terms.dtype(), {target}, stream);
+}
+
+}  // namespace
+
+Runs runs_of(std::int64_t rows) { return {rows, (rows + kFanIn - 1) / kFanIn, 1}; }
+
+Runs runs_of(const RowIndex& index) {
+  return {index.rows(),       index.runs(), index.limit(), index.rows_by_segment(),
+          index.run_first(), index.segment_run()};
+}
+
+void finish_sums(const char* row, const Runs& runs, std::int64_t cols, const float* partial, DType dtype,
+                 std::initializer_list<SumTarget> targets, Stream stream) {
+  require(targets.size() <= kMaxTargets, "{}: {} sums at once, at most {}", row, targets.size(), kMaxTargets);
+  require(runs.count <= std::int64_t(kFanIn) * kFanIn * kFanIn, "{}: {} runs of rows, expected at most 128^3", row,
+          runs.count);
+  Targets all{};
+  std::copy(targets.begin(), targets.end(), all.target);
+  const dim3 grid(unsigned((cols + kThreads - 1) / kThreads), unsigned(std::min<std::int64_t>(runs.segments, 65535)),
+                  unsigned(targets.size()));
+  by_dtype(dtype, [&]<class T>(T) { finish<T><<<grid, kThreads, 0, stream>>>(runs, cols, partial, all); });
+  check_launch(row);
+}
+
+void sum_all_rows(const char* row, const Tensor& terms, Tensor& sum, Tensor& workspace, Stream stream) {
+  sum_rows(row, terms, runs_of(terms.rows()), over_all(sum), workspace, stream);
+}
+
+void sum_indexed_rows(const char* row, const Tensor& terms, const RowIndex& index, kernels::TablePart& sums,
+                      Tensor& workspace, Stream stream) {
+  sum_rows(row, terms, runs_of(index), target_of(sums, terms.cols()), workspace, stream);
+}
+
+}  // namespace h3::cuda
