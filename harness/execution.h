@@ -30,8 +30,8 @@ struct NodeGradients {
   std::vector<Tensor> inputs, parameters;
 };
 
-// Tensors that are passed in and returned lie where the execution keeps them; indices and positions (i64,
-// fp64) stay on the CPU.
+// Operands may lie on the CPU or where the execution keeps its tensors (place); results lie where one of the
+// inputs does, on the CPU if all of them do. Indices and positions (i64, fp64) stay on the CPU.
 class Execution {
  public:
   virtual ~Execution() = default;

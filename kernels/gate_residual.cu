@@ -32,6 +32,21 @@ __global__ void __launch_bounds__(h3::cuda::kRowThreads)
   }
 }
 
+__global__ void __launch_bounds__(h3::cuda::kRowThreads)
+    add_rows(const float* a, const float* b, std::int64_t cols, float* y) {
+  const std::int64_t base = std::int64_t(blockIdx.x) * cols;
+  for (std::int64_t c = threadIdx.x; c < cols; c += h3::cuda::kRowThreads) y[base + c] = __fadd_rn(a[base + c], b[base + c]);
+}
+
+void add_fp32(const Tensor& x, const Tensor& branch, Tensor& y, Stream stream) {
+  constexpr const char* kRow = "residual";
+  for (const auto& [name, tensor] : {std::pair{"x", &x}, {"branch", &branch}, {"y", static_cast<const Tensor*>(&y)}})
+    h3::cuda::require_tensor(kRow, name, *tensor, DType::fp32, x.shape());
+  add_rows<<<h3::cuda::row_grid(kRow, x.rows()), h3::cuda::kRowThreads, 0, stream>>>(
+      x.data<float>(), branch.data<float>(), x.cols(), y.data<float>());
+  h3::cuda::check_launch(kRow);
+}
+
 void run(const char* row, const Tensor& x, const Tensor& branch, const Element* gate, std::int64_t table_cols,
          const std::int64_t* index, Tensor& y, Stream stream) {
   require(x.shape().size() == 2, "{}: x is {}, expected 2 extents", row, to_string(x.shape()));
@@ -92,6 +107,7 @@ void gate_residual(const Tensor& x, const Tensor& branch, const TablePart& gate,
 }
 
 void residual(const Tensor& x, const Tensor& branch, Tensor& y, Stream stream) {
+  if (x.dtype() == DType::fp32) return add_fp32(x, branch, y, stream);
   run("residual", x, branch, nullptr, 0, nullptr, y, stream);
 }
 
