@@ -24,10 +24,10 @@ struct TensorResult {
   double relative_l2 = 0, max_abs = 0, cosine = 1;
   std::int64_t max_abs_index = -1;
   double golden_norm = 0;
-  TensorBound bound;
-  bool accepted = false;  // inside the bound, written, and finite wherever the golden is
+  TensorBound bound = {};
+  bool accepted = false;       // inside the bound, written, and finite wherever the golden is
   bool within_single = false;  // of the rule with one provider: reported, does not decide
-  std::string reason;     // one line: the limit that decided
+  std::string reason = {};     // one line: the limit that decided
 };
 
 struct FullModelReport {

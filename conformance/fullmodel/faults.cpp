@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <functional>
+#include <limits>
 
 #include "conformance/errors.h"
 #include "conformance/fullmodel/reduced.h"

@@ -2,6 +2,7 @@
 // gradient, every parameter's gradient and those of the inputs, each a case of its own.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 

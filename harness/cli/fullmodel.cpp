@@ -12,6 +12,7 @@
 #include "harness/progress.h"
 #include "harness/report_full_model.h"
 #include "model/atomic_file.h"
+#include "model/config_json.h"
 #include "model/json.h"
 #include "model/named_configs.h"
 #include "model/safetensors.h"
@@ -62,6 +63,31 @@ void write_tensors(const std::string& path, const Values& values) {
   write_safetensors(path, specs, [&](const TensorSpec& spec) { return values.at(spec.name); });
 }
 
+// What a tensor is made of (model/synthetic_rule.h), for fixtures/synthetic.py; of tensors that are quickly
+// made also what it has to come to.
+nlohmann::ordered_json json_of(const TensorSpec& spec, const SyntheticWeights& weights) {
+  constexpr std::int64_t kQuick = std::int64_t(1) << 20;  // elements
+  constexpr const char* kPatterns[] = {"even", "outliers", "modulation"};
+  const SyntheticRule rule = weights.rule(spec.name);
+  nlohmann::ordered_json json = {{"name", spec.name},
+                                 {"dtype", name_of(spec.dtype)},
+                                 {"shape", spec.shape},
+                                 {"key", rule.key},
+                                 {"std", rule.std},
+                                 {"mean", rule.mean},
+                                 {"planted", rule.planted},
+                                 {"pattern", kPatterns[int(rule.pattern)]},
+                                 {"channels", rule.channels},
+                                 {"inner", rule.inner},
+                                 {"outlier", rule.outlier},
+                                 {"outlier_factor", rule.outlier_factor},
+                                 {"part_width", rule.part_width},
+                                 {"gate_mean", rule.gate_mean},
+                                 {"small_scale", rule.small_scale}};
+  if (spec.elements() <= kQuick) json["sha256"] = weights.tensor_sha256(spec);
+  return json;
+}
+
 void write_inputs(const InputsOptions& options) {
   const Config config = config_named(options.config);
   const PackedLayout layout = named_layout(options.layout);
@@ -70,11 +96,13 @@ void write_inputs(const InputsOptions& options) {
   fs::create_directories(options.out);
   write_tensors(options.out + "/inputs.safetensors", inputs);
   write_tensors(options.out + "/gradients.safetensors", model_output_gradients(layout, config, options.seed));
-  write_synthetic_checkpoint(options.out + "/transformer", options.seed, config, tensor_specs(config),
-                             std::uint64_t(4) << 30);
+  const SyntheticWeights weights(options.seed, config);
+  nlohmann::ordered_json rules = {{"config", config_to_json(config)}};
+  for (const TensorSpec& spec : tensor_specs(config)) rules["tensors"].push_back(json_of(spec, weights));
+  write_file(options.out + "/rules.json", rules.dump(1) + "\n");
   const nlohmann::ordered_json facts = {{"config", options.config},
                                         {"layout", options.layout},
-                                        {"weights", open_weights("", options.seed, config)->identity()},
+                                        {"weights", weights.identity()},
                                         {"seed", options.seed}};
   write_file(options.out + "/inputs.json", facts.dump(2) + "\n");
 }
@@ -114,7 +142,8 @@ void add_fullmodel(CLI::App& app) {
   h3 fullmodel                                          the reduced model on this CPU: block 0 first, then 4 blocks
   h3 fullmodel --engine cuda --report r.json --receipt receipt.json
   h3 fullmodel --block0-receipt build/evidence/block0/receipt.json
-  h3 fullmodel inputs --out /tmp/full                   weights, inputs and gradients for fixtures/export_full_model.py
+  h3 fullmodel inputs --out /tmp/full                   rules of the weights, inputs and gradients for
+                                                        fixtures/export_full_model.py
   h3 fullmodel reference --check                        whether the bounds follow from the recorded ensemble
 Exit: 0 closed, 1 a tensor beyond its bound or missing, 2 bad input.)");
   auto gate = std::make_shared<GateOptions>();
