@@ -18,11 +18,11 @@ namespace h3 {
 namespace {
 
 constexpr std::array<std::string_view, 16> kBoundaryNodes = {
-    "timestep_sinusoid", "rotary_cos",       "rotary_sin",
-    "timestep_mlp",      "video_in_proj",    "audio_in_proj",
-    "context_embedder",  "packing",          "token_refiner.final_norm",
-    "norm_out_table",    "norm_out",         "norm_out_fp32",
-    "video_out_proj",    "video_output",     "audio_out_proj",
+    "timestep_sinusoid", "rotary_cos",    "rotary_sin",
+    "timestep_mlp",      "video_in_proj", "audio_in_proj",
+    "context_embedder",  "packing",       "token_refiner.final_norm",
+    "norm_out_table",    "norm_out",      "norm_out_fp32",
+    "video_out_proj",    "video_output",  "audio_out_proj",
     "audio_output"};
 
 Tensor like(const Tensor& value) { return Tensor(value.dtype(), value.shape()); }
@@ -32,9 +32,7 @@ std::vector<kernels::ModalityRows> modalities(std::span<const Tensor> rows, std:
   return {{rows[0], indices[0]}, {rows[1], indices[1]}, {rows[2], indices[2]}};
 }
 
-std::int64_t packed_rows(std::span<const Tensor> in) {
-  return in[0].rows() + in[1].rows() + in[2].rows();
-}
+std::int64_t packed_rows(std::span<const Tensor> in) { return in[0].rows() + in[1].rows() + in[2].rows(); }
 
 }  // namespace
 

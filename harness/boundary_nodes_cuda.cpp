@@ -20,7 +20,9 @@ namespace {
 namespace strict = kernels::cuda;
 
 Tensor like(const Tensor& value) { return cuda::allocate(value.dtype(), value.shape()); }
-Tensor workspace_of(std::int64_t elements) { return cuda::allocate(DType::fp32, {std::max<std::int64_t>(elements, 1)}); }
+Tensor workspace_of(std::int64_t elements) {
+  return cuda::allocate(DType::fp32, {std::max<std::int64_t>(elements, 1)});
+}
 
 std::vector<kernels::ModalityRows> modalities(std::span<const Tensor> rows, std::span<const Tensor> indices) {
   return {{rows[0], indices[0]}, {rows[1], indices[1]}, {rows[2], indices[2]}};
@@ -31,7 +33,9 @@ std::vector<kernels::ModalityRows> modalities(std::span<const Tensor> rows, std:
 Tensor launch_boundary(const Node& node, const Config& config, std::span<const Tensor> in,
                        std::span<const Tensor> parameters) {
   const std::string& n = node.name;
-  const auto output = [&](DType dtype, std::int64_t rows) { return cuda::allocate(dtype, {rows, node.cols}); };
+  const auto output = [&](DType dtype, std::int64_t rows) {
+    return cuda::allocate(dtype, {rows, node.cols});
+  };
   const std::int64_t rows = in[0].shape()[0];
   Tensor y;
   if (n == "timestep_sinusoid") {
@@ -49,7 +53,8 @@ Tensor launch_boundary(const Node& node, const Config& config, std::span<const T
   } else if (n == "context_embedder") {
     strict::linear(in[0], parameters[0], &parameters[1], y = output(DType::bf16, rows), nullptr);
   } else if (n == "token_refiner.final_norm") {
-    strict::rms_norm(in[0], parameters[0], float(config.final_norm_eps), y = output(DType::bf16, rows), nullptr);
+    strict::rms_norm(in[0], parameters[0], float(config.final_norm_eps), y = output(DType::bf16, rows),
+                     nullptr);
   } else if (n == "packing") {
     strict::pack_rows(modalities(in.first(3), in.last(3)),
                       y = output(DType::bf16, in[0].rows() + in[1].rows() + in[2].rows()), nullptr);
@@ -82,12 +87,13 @@ NodeGradients launch_boundary_backward(const Node& node, const Config& config, s
   const std::int64_t rows = dy.rows();
   Tensor workspace;
   if (n == "timestep_mlp") {
-    Tensor h = cuda::allocate(DType::fp32, {rows, config.time_embed_hidden_dim}), inner = like(h), dinner = like(h);
+    Tensor h = cuda::allocate(DType::fp32, {rows, config.time_embed_hidden_dim}), inner = like(h),
+           dinner = like(h);
     workspace = workspace_of(std::max(strict::linear_bias_workspace(rows, h.cols()),
                                       strict::linear_bias_workspace(rows, dy.cols())));
     strict::timestep_mlp_backward(in[0], parameters[0], parameters[1], parameters[2], dy, h, inner, dinner,
-                                  g.parameters[0], g.parameters[1], g.parameters[2], g.parameters[3], workspace,
-                                  nullptr);
+                                  g.parameters[0], g.parameters[1], g.parameters[2], g.parameters[3],
+                                  workspace, nullptr);
     cuda::synchronize();
   } else if (is_fp32_projection(node)) {
     workspace = workspace_of(strict::linear_bias_workspace(rows, dy.cols()));
@@ -110,15 +116,15 @@ NodeGradients launch_boundary_backward(const Node& node, const Config& config, s
   } else if (n == "norm_out_table") {
     Tensor z = cuda::allocate(DType::bf16, in[0].shape()), dz = like(z);
     workspace = workspace_of(strict::linear_bias_workspace(rows, dy.cols()));
-    strict::final_adaln_table_backward(in[0], parameters[0], dy, z, dz, dx(), g.parameters[0], g.parameters[1],
-                                       workspace, nullptr);
+    strict::final_adaln_table_backward(in[0], parameters[0], dy, z, dz, dx(), g.parameters[0],
+                                       g.parameters[1], workspace, nullptr);
     cuda::synchronize();
   } else if (n == "norm_out") {
     const cuda::RowIndex index(in[2], in[1].rows());
     workspace = workspace_of(strict::modulated_rms_norm_workspace(index, dy.cols()));
     g.inputs[1] = like(in[1]);
-    strict::final_adaln_out_backward(in[0], parameters[0], float(config.final_norm_eps), in[1], index, dy, dx(),
-                                     g.parameters[0], g.inputs[1], workspace, nullptr);
+    strict::final_adaln_out_backward(in[0], parameters[0], float(config.final_norm_eps), in[1], index, dy,
+                                     dx(), g.parameters[0], g.inputs[1], workspace, nullptr);
     cuda::synchronize();
   } else if (n == "norm_out_fp32") {
     strict::widening_backward(dy, dx(), nullptr);

@@ -14,8 +14,8 @@ Tensor run_golden_boundary(const Node& node, const Config& config, std::span<con
   const std::string& n = node.name;
   if (n == "timestep_sinusoid") return golden::timestep_sinusoid(in[0], node.cols);
   if (n == "rotary_cos" || n == "rotary_sin") {
-    const auto tables = golden::rotary_tables(
-        in[0], golden::rotary_frequencies(config.rope_freq_dim, config.rope_theta));
+    const auto tables =
+        golden::rotary_tables(in[0], golden::rotary_frequencies(config.rope_freq_dim, config.rope_theta));
     return n == "rotary_cos" ? tables.cos : tables.sin;
   }
   if (n == "timestep_mlp")
@@ -41,8 +41,8 @@ NodeGradients golden_boundary_backward(const Node& node, const Config& config, s
     return NodeGradients{{g.x}, {g.weight, g.bias}};
   };
   if (n == "timestep_mlp") {
-    const auto g = golden::timestep_mlp_backward(in[0], parameters[0], parameters[1], parameters[2], dy,
-                                                 summation);
+    const auto g =
+        golden::timestep_mlp_backward(in[0], parameters[0], parameters[1], parameters[2], dy, summation);
     return {{Tensor()}, {g.weight_1, g.bias_1, g.weight_2, g.bias_2}};
   }
   if (is_fp32_projection(node))

@@ -130,8 +130,8 @@ class CudaExecution : public Execution {
   NodeGradients backward(const Node& node, std::span<const Tensor> inputs, std::span<const Tensor> parameters,
                          const Tensor& output, const Tensor& gradient) const override {
     if (is_boundary(node)) {
-      NodeGradients made = launch_boundary_backward(node, config_, operands_of(node, inputs), on_gpu(parameters),
-                                                    uploads_.of(gradient));
+      NodeGradients made = launch_boundary_backward(node, config_, operands_of(node, inputs),
+                                                    on_gpu(parameters), uploads_.of(gradient));
       for (auto* list : {&made.inputs, &made.parameters})
         for (Tensor& tensor : *list)
           if (!tensor.empty()) tensor = as_inputs(inputs, tensor);
@@ -153,7 +153,8 @@ class CudaExecution : public Execution {
     NodeGradients result;
     for (const auto& on_gpu : buffers.gradients.inputs)
       result.inputs.push_back(on_gpu.empty() ? Tensor() : as_inputs(inputs, on_gpu));
-    for (const auto& on_gpu : buffers.gradients.parameters) result.parameters.push_back(as_inputs(inputs, on_gpu));
+    for (const auto& on_gpu : buffers.gradients.parameters)
+      result.parameters.push_back(as_inputs(inputs, on_gpu));
     // A residual hands its gradient on as it is.
     if (result.inputs[0].empty()) result.inputs[0] = gradient;
     if (node.row == "residual") result.inputs[1] = gradient;

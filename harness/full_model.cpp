@@ -31,8 +31,7 @@ Values model_inputs(const PackedLayout& layout, const Config& config, std::uint6
       {"video_indices", indices_tensor(layout.video_indices)},
       {"audio_indices", indices_tensor(layout.audio_indices)},
       {"video_rows", rows("video_rows", count(layout.video_indices), config.video_row_dim(), DType::fp32)},
-      {"audio_rows",
-       rows("audio_rows", count(layout.audio_indices), config.audio_in_channels, DType::fp32)},
+      {"audio_rows", rows("audio_rows", count(layout.audio_indices), config.audio_in_channels, DType::fp32)},
       {"text_rows", rows("text_rows", layout.text_rows(), config.text_dim, DType::bf16)},
   };
 }

@@ -1,7 +1,7 @@
-// The whole model in one execution, stage after stage (model/stages.h): forward keeps only what passes between
-// stages, a block's input among it; backward goes through the stages in reverse, computes each one's forward
-// again from what it was given, and hands out the gradients as they are complete. Two of them side by side
-// are a candidate and its golden.
+// The whole model in one execution, stage after stage (model/stages.h): forward keeps only what passes
+// between stages, a block's input among it; backward goes through the stages in reverse, computes each one's
+// forward again from what it was given, and hands out the gradients as they are complete. Two of them side by
+// side are a candidate and its golden.
 #pragma once
 
 #include <functional>

@@ -10,11 +10,11 @@
 #include "fixtures/manifest.h"
 #include "fixtures/path.h"
 #include "harness/full_model.h"
-#include "model/named_configs.h"
 #include "model/checkpoint.h"
 #include "model/digest.h"
 #include "model/json.h"
 #include "model/layout.h"
+#include "model/named_configs.h"
 
 namespace h3 {
 namespace {
@@ -75,17 +75,18 @@ Ensemble ensemble_from_json(const nlohmann::json& json, const std::string& what)
   ensemble.provenance = field(json, "provenance");
   ensemble.inputs = field(json, "inputs").get<std::map<std::string, std::string>>();
   ensemble.members = field(json, "members").get<std::vector<std::string>>();
-  require(ensemble.members.size() >= 2, "{}: {} members, expected two or more", what, ensemble.members.size());
+  require(ensemble.members.size() >= 2, "{}: {} members, expected two or more", what,
+          ensemble.members.size());
   for (const auto& entry : field(json, "tensors")) {
     const std::string name = field(entry, "name").get<std::string>(), at = what + ", " + name;
-    EnsembleTensor tensor{pass_named(field(entry, "pass").get<std::string>(), at), name,
+    EnsembleTensor tensor{pass_named(field(entry, "pass").get<std::string>(), at),
+                          name,
                           dtype_named(field(entry, "dtype").get<std::string>(), at),
                           finite(field(entry, "norm"), at),
                           {}};
     for (const auto& member : ensemble.members) {
       const auto& error = field(field(entry, "errors"), member.c_str());
-      tensor.errors.push_back(
-          {finite(field(error, "relative_l2"), at), finite(field(error, "max_abs"), at)});
+      tensor.errors.push_back({finite(field(error, "relative_l2"), at), finite(field(error, "max_abs"), at)});
     }
     ensemble.tensors.push_back(std::move(tensor));
   }
@@ -101,7 +102,8 @@ EnsembleRule rule_of(const Ensemble& ensemble) {
     double factor = 0;
     std::string decides;
     for (const auto& tensor : ensemble.tensors) {
-      const double above = tensor.errors[m].relative_l2 - rounding_floor(tensor.dtype), others = largest(tensor, m);
+      const double above = tensor.errors[m].relative_l2 - rounding_floor(tensor.dtype),
+                   others = largest(tensor, m);
       if (above <= 0) continue;
       require(others > 0, "ensemble {}: {} of {}: only member {} has an error", ensemble.config,
               name_of(tensor.pass), tensor.name, ensemble.members[m]);
@@ -124,7 +126,9 @@ const TensorBound& FullModelBounds::of(Pass pass, const std::string& name) const
 }
 
 std::string ensemble_file(const std::string& config) { return fmt::format("full_model_{}.json", config); }
-std::string bounds_file(const std::string& config) { return fmt::format("full_model_{}_bounds.json", config); }
+std::string bounds_file(const std::string& config) {
+  return fmt::format("full_model_{}_bounds.json", config);
+}
 
 Ensemble load_ensemble(const std::string& config) {
   const std::string name = ensemble_file(config), path = fixture_path(name).string();
@@ -171,17 +175,16 @@ std::string bounds_text(const Ensemble& ensemble) {
                                {"decided_by", rule.tensor[m]}});
   for (const auto& tensor : ensemble.tensors) {
     const double floor = rounding_floor(tensor.dtype), limit = rule.k * largest(tensor, kNobody) + floor;
-    require(limit < 1, "bounds of {}: {} {} may be {:.3f} from the golden: that accepts zeros", ensemble.config,
-            name_of(tensor.pass), tensor.name, limit);
-    json["tensors"].push_back(
-        {{"pass", name_of(tensor.pass)},
-         {"name", tensor.name},
-         {"dtype", name_of(tensor.dtype)},
-         {"relative_l2", limit},
-         {"single",
-          {{"relative_l2", kSingleFactor * tensor.errors[0].relative_l2 + floor},
-           {"max_abs", kSingleFactor * tensor.errors[0].max_abs}}},
-         {"norm", tensor.norm}});
+    require(limit < 1, "bounds of {}: {} {} may be {:.3f} from the golden: that accepts zeros",
+            ensemble.config, name_of(tensor.pass), tensor.name, limit);
+    json["tensors"].push_back({{"pass", name_of(tensor.pass)},
+                               {"name", tensor.name},
+                               {"dtype", name_of(tensor.dtype)},
+                               {"relative_l2", limit},
+                               {"single",
+                                {{"relative_l2", kSingleFactor * tensor.errors[0].relative_l2 + floor},
+                                 {"max_abs", kSingleFactor * tensor.errors[0].max_abs}}},
+                               {"norm", tensor.norm}});
   }
   return json.dump(1) + "\n";
 }
@@ -200,23 +203,23 @@ FullModelBounds load_bounds(const std::string& config) {
             "{}: {} has SHA-256 {}, the bounds follow from {}", path, what, sha256,
             recorded == bounds.inventory.end() ? "none" : recorded->second);
   }
-  require(text == bounds_text(ensemble), "{}: does not follow from {}: h3 fullmodel reference writes what does",
-          path, ensemble_file(config));
+  require(text == bounds_text(ensemble),
+          "{}: does not follow from {}: h3 fullmodel reference writes what does", path,
+          ensemble_file(config));
   bounds.config = config;
   bounds.layout = ensemble.layout;
   bounds.weights = ensemble.weights;
   bounds.seed = ensemble.seed;
-  bounds.provider = fmt::format("diffusers {}, torch {}, {}", json.at("provider").value("diffusers", "?"),
-                                json.at("provider").value("torch", "?"),
-                                json.at("provider").value("device", "CPU"));
+  bounds.provider =
+      fmt::format("diffusers {}, torch {}, {}", json.at("provider").value("diffusers", "?"),
+                  json.at("provider").value("torch", "?"), json.at("provider").value("device", "CPU"));
   bounds.k = json.at("k").get<double>();
   for (const auto& entry : json.at("tensors"))
-    bounds.tensors.push_back({pass_named(entry.at("pass").get<std::string>(), path),
-                              entry.at("name").get<std::string>(),
-                              dtype_named(entry.at("dtype").get<std::string>(), path),
-                              entry.at("relative_l2").get<double>(),
-                              entry.at("single").at("relative_l2").get<double>(),
-                              entry.at("single").at("max_abs").get<double>(), entry.at("norm").get<double>()});
+    bounds.tensors.push_back(
+        {pass_named(entry.at("pass").get<std::string>(), path), entry.at("name").get<std::string>(),
+         dtype_named(entry.at("dtype").get<std::string>(), path), entry.at("relative_l2").get<double>(),
+         entry.at("single").at("relative_l2").get<double>(), entry.at("single").at("max_abs").get<double>(),
+         entry.at("norm").get<double>()});
   return bounds;
 }
 

@@ -3,11 +3,11 @@
 //
 //   bound(t) = k * (largest relative L2 error of tensor t among the members) + floor(t)
 //
-// k is the smallest factor, rounded up to a tenth, at which every member passes when it is held out and judged
-// by the others; no candidate has a part in it. The floor is what one rounding to the tensor's own type adds
-// at most: errors uniform in half a unit in the last place have, just above a power of two where they weigh most,
-// a relative RMS of u / sqrt(3), u = 2^-8 (BF16) or 2^-24 (FP32). Without it, a tensor that all members compute alike to the last bit would
-// refuse another correct rounding.
+// k is the smallest factor, rounded up to a tenth, at which every member passes when it is held out and
+// judged by the others; no candidate has a part in it. The floor is what one rounding to the tensor's own
+// type adds at most: errors uniform in half a unit in the last place have, just above a power of two where
+// they weigh most, a relative RMS of u / sqrt(3), u = 2^-8 (BF16) or 2^-24 (FP32). Without it, a tensor that
+// all members compute alike to the last bit would refuse another correct rounding.
 //
 // A bound of 1 or more would accept a tensor of zeros, or a doubled one, and is an error.
 #pragma once
@@ -67,9 +67,9 @@ struct TensorBound {
   Pass pass = Pass::forward;
   std::string name;
   DType dtype = DType::bf16;
-  double relative_l2 = 0;                           // the limit
+  double relative_l2 = 0;                             // the limit
   double single_relative_l2 = 0, single_max_abs = 0;  // 1.5 x the default member's error + floor: reported
-  double norm = 0;                                  // of the float64 tensor
+  double norm = 0;                                    // of the float64 tensor
 };
 
 struct FullModelBounds {

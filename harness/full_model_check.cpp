@@ -30,8 +30,8 @@ TensorResult judged(Pass pass, const std::string& name, const std::string& stage
   Bound limit;
   limit.relative_l2 = bound.relative_l2;
   const Judgement judgement = judge(limit, error);
-  TensorResult result{pass, name, stage, candidate.dtype(), candidate.shape(),
-                      xxh3_128_hex(candidate.byte_span())};
+  TensorResult result{
+      pass, name, stage, candidate.dtype(), candidate.shape(), xxh3_128_hex(candidate.byte_span())};
   result.relative_l2 = error.relative_l2;
   result.max_abs = error.max_abs;
   result.max_abs_index = error.max_abs_index;
@@ -126,7 +126,8 @@ FullModelReport examine_full_model(const Execution& candidate, const Execution& 
     require(got.size() == expected.size(), "full model: {} gives {} tensors, the golden {}", stage.graph.name,
             got.size(), expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) {
-      const Tensor of_golden = golden.fetch(expected[i].second), of_candidate = candidate.fetch(got[i].second);
+      const Tensor of_golden = golden.fetch(expected[i].second),
+                   of_candidate = candidate.fetch(got[i].second);
       report.tensors.push_back(judged(pass, got[i].first, stage.graph.name, of_golden, of_candidate,
                                       bounds.of(pass, got[i].first)));
       if (on_compared) on_compared(report.tensors.back(), of_golden, of_candidate);

@@ -47,8 +47,7 @@ struct FullModelReport {
 };
 
 // `done` of `steps` stages, forward and backward together.
-using FullModelProgress =
-    std::function<void(std::int64_t done, std::int64_t steps, const std::string& next)>;
+using FullModelProgress = std::function<void(std::int64_t done, std::int64_t steps, const std::string& next)>;
 
 using OnCompared =
     std::function<void(const TensorResult& result, const Tensor& golden, const Tensor& candidate)>;

@@ -28,15 +28,16 @@ std::string drift_line(const Paint& paint, const TensorResult* tensor) {
 std::string to_table(const FullModelReport& report, bool colour) {
   const Paint paint{colour};
   std::string out = fmt::format(
-      "full model  config {}  layout {} (S = {})  engine {} ({})\nweights   {}\nbounds    k = {:.1f}, ensemble of {}\n"
+      "full model  config {}  layout {} (S = {})  engine {} ({})\nweights   {}\nbounds    k = {:.1f}, "
+      "ensemble of {}\n"
       "block 0   {}\n\n",
       report.config, report.layout, report.rows, report.engine, report.chain_isa, report.weights,
       report.bounds.k, report.bounds.provider, report.block0);
   out += fmt::format("{:<8} {:<60} {:>10} {:>10} {:>6} {:>10} {:>10} {:>12}  {}\n", "pass", "tensor", "error",
                      "bound", "used", "max abs", "at", "1 - cosine", "one-provider rule");
   for (const auto& tensor : report.tensors)
-    out += fmt::format("{:<8} {:<60} {:>10.3e} {} {:>6.2f} {:>10.2e} {:>10} {:>12.2e}  {}\n", name_of(tensor.pass),
-                       tensor.name, tensor.relative_l2,
+    out += fmt::format("{:<8} {:<60} {:>10.3e} {} {:>6.2f} {:>10.2e} {:>10} {:>12.2e}  {}\n",
+                       name_of(tensor.pass), tensor.name, tensor.relative_l2,
                        paint(tensor.accepted, fmt::format("{:>10.3e}", tensor.bound.relative_l2)),
                        tensor.relative_l2 / tensor.bound.relative_l2, tensor.max_abs, tensor.max_abs_index,
                        1 - tensor.cosine, tensor.within_single ? "passes" : "exceeded");
@@ -44,8 +45,8 @@ std::string to_table(const FullModelReport& report, bool colour) {
   const auto exceeded = std::ranges::count_if(report.tensors, [](const auto& t) { return !t.accepted; });
   const auto single = std::ranges::count_if(report.tensors, [](const auto& t) { return !t.within_single; });
   out += fmt::format("\nbindings              {} of {} row\n", report.nodes_bound_to_row, report.nodes);
-  out += fmt::format("tensors               {} compared, {} beyond their bound, {} missing\n", report.tensors.size(),
-                     exceeded, missing.size());
+  out += fmt::format("tensors               {} compared, {} beyond their bound, {} missing\n",
+                     report.tensors.size(), exceeded, missing.size());
   for (const auto& name : missing) out += fmt::format("missing               {}\n", name);
   out += fmt::format("one-provider rule     {} beyond it (reported, does not decide)\n", single);
   out += fmt::format("first_forward_drift:  {}\n", drift_line(paint, report.first_drift(Pass::forward)));
@@ -93,7 +94,8 @@ Json to_json(const FullModelReport& report) {
   json["missing"] = report.missing();
   json["drift"] = {{"first_forward_drift", drift_of(report.first_drift(Pass::forward))},
                    {"first_backward_drift", drift_of(report.first_drift(Pass::backward))}};
-  json["seconds"] = {{"candidate", number(report.seconds_candidate)}, {"golden", number(report.seconds_golden)}};
+  json["seconds"] = {{"candidate", number(report.seconds_candidate)},
+                     {"golden", number(report.seconds_golden)}};
   json["verdict"] = report.accepted() ? "closed" : "not closed";
   return json;
 }

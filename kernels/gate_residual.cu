@@ -40,8 +40,9 @@ __global__ void __launch_bounds__(h3::cuda::kRowThreads)
 
 void add_fp32(const Tensor& x, const Tensor& branch, Tensor& y, Stream stream) {
   constexpr const char* kRow = "residual";
-  for (const auto& [name, tensor] : {std::pair{"x", &x}, {"branch", &branch}, {"y", static_cast<const Tensor*>(&y)}})
-    h3::cuda::require_tensor(kRow, name, *tensor, DType::fp32, x.shape());
+  h3::cuda::require_tensor(kRow, "x", x, DType::fp32, x.shape());
+  h3::cuda::require_tensor(kRow, "branch", branch, DType::fp32, x.shape());
+  h3::cuda::require_tensor(kRow, "y", y, DType::fp32, x.shape());
   add_rows<<<h3::cuda::row_grid(kRow, x.rows()), h3::cuda::kRowThreads, 0, stream>>>(
       x.data<float>(), branch.data<float>(), x.cols(), y.data<float>());
   h3::cuda::check_launch(kRow);

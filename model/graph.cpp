@@ -120,23 +120,23 @@ Graph model_entry(const Config& config) {
 }
 
 Graph packed_sequence(const Config& config) {
-  return {"packed_sequence",
-          {"hidden_states", "video_in_proj", "audio_in_proj", "text_indices", "video_indices",
-           "audio_indices"},
-          {
-              {"token_refiner.final_norm",
-               "h3_rmsnorm",
-               {"hidden_states"},
-               {"token_refiner.final_norm.weight"},
-               config.hidden_size},
-              {"packing",
-               "packing",
-               {"token_refiner.final_norm", "video_in_proj", "audio_in_proj", "text_indices", "video_indices",
-                "audio_indices"},
-               {},
-               config.hidden_size,
-               false},
-          }};
+  return {
+      "packed_sequence",
+      {"hidden_states", "video_in_proj", "audio_in_proj", "text_indices", "video_indices", "audio_indices"},
+      {
+          {"token_refiner.final_norm",
+           "h3_rmsnorm",
+           {"hidden_states"},
+           {"token_refiner.final_norm.weight"},
+           config.hidden_size},
+          {"packing",
+           "packing",
+           {"token_refiner.final_norm", "video_in_proj", "audio_in_proj", "text_indices", "video_indices",
+            "audio_indices"},
+           {},
+           config.hidden_size,
+           false},
+      }};
 }
 
 Graph model_exit(const Config& config) {

@@ -25,7 +25,8 @@ std::vector<Stage> model_stages(const Config& config);
 
 inline constexpr const char* kModelOutputs[] = {"video_output", "audio_output"};
 
-// Whether a node's value is held against the golden: every node of a boundary stage, and of a block its output.
+// Whether a node's value is held against the golden: every node of a boundary stage, and of a block its
+// output.
 bool is_compared(const Stage& stage, const Node& node);
 
 // Those, by the model's names, in forward execution order.

@@ -1,6 +1,4 @@
 // Where the bounds come from: the ensemble rule on small ensembles, and files that are not as recorded.
-#include "harness/full_model_bounds.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -9,6 +7,7 @@
 #include "conformance/errors.h"
 #include "conformance/scratch.h"
 #include "fixtures/path.h"
+#include "harness/full_model_bounds.h"
 #include "model/atomic_file.h"
 #include "model/digest.h"
 #include "model/json.h"
@@ -76,7 +75,9 @@ class SpoiledFixtures {
     if (const char* before = std::getenv("H3_FIXTURES")) before_ = before;
     ::setenv("H3_FIXTURES", folder_.folder().c_str(), 1);
   }
-  ~SpoiledFixtures() { before_.empty() ? ::unsetenv("H3_FIXTURES") : ::setenv("H3_FIXTURES", before_.c_str(), 1); }
+  ~SpoiledFixtures() {
+    before_.empty() ? ::unsetenv("H3_FIXTURES") : ::setenv("H3_FIXTURES", before_.c_str(), 1);
+  }
 
   template <class Change>
   void change(const std::string& name, const Change& spoil, bool in_manifest) const {
@@ -105,19 +106,19 @@ void PrintTo(const SpoiledRow& row, std::ostream* out) { *out << row.name; }
 
 const SpoiledRow kSpoiled[] = {
     {"a_bound_raised", true, false, [](auto& j) { j["tensors"][0]["relative_l2"] = 0.9; },
-     {"full_model_reduced_bounds.json", "SHA-256"}},
+     "full_model_reduced_bounds.json", "SHA-256"},
     {"a_bound_raised_and_the_manifest_too", true, true, [](auto& j) { j["tensors"][0]["relative_l2"] = 0.9; },
      "full_model_reduced_bounds.json", "does not follow"},
     {"a_member_changed", false, false, [](auto& j) { j["tensors"][0]["norm"] = 2.0; },
-     {"full_model_reduced.json", "SHA-256"}},
+     "full_model_reduced.json", "SHA-256"},
     {"a_member_changed_and_the_manifest_too", false, true, [](auto& j) { j["tensors"][0]["norm"] = 2.0; },
      "full_model_reduced_bounds.json", "ensemble"},
     {"another_layout", true, true, [](auto& j) { j["inventory"]["layout"] = "00"; },
      "full_model_reduced_bounds.json", "layout"},
     {"other_inputs", true, true, [](auto& j) { j["inventory"]["input.video_rows"] = "00"; },
      "full_model_reduced_bounds.json", "input.video_rows"},
-    {"one_member_only", false, true, [](auto& j) { j["members"] = {"default"}; },
-     "full_model_reduced.json", "two or more"},
+    {"one_member_only", false, true, [](auto& j) { j["members"] = {"default"}; }, "full_model_reduced.json",
+     "two or more"},
 };
 
 class SpoiledBounds : public testing::TestWithParam<SpoiledRow> {};
@@ -126,7 +127,8 @@ TEST_P(SpoiledBounds, are_an_error_that_names_them) {
   const SpoiledFixtures fixtures;
   const SpoiledRow& row = GetParam();
   EXPECT_EQ(error_of([] { load_bounds("reduced"); }), "");
-  fixtures.change(row.of_bounds ? bounds_file("reduced") : ensemble_file("reduced"), row.spoil, row.in_manifest);
+  fixtures.change(row.of_bounds ? bounds_file("reduced") : ensemble_file("reduced"), row.spoil,
+                  row.in_manifest);
   EXPECT_TRUE(fails_naming([] { load_bounds("reduced"); }, {row.file, row.what}));
 }
 

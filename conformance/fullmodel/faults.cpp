@@ -1,6 +1,6 @@
 // Faults that ports of the model have made, planted into the strict execution of the reduced model: the gate
-// ends "not closed", and the first drift has the name of the fault's place. The same execution without a fault
-// passes.
+// ends "not closed", and the first drift has the name of the fault's place. The same execution without a
+// fault passes.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -57,7 +57,8 @@ class Faulty : public Execution {
   std::string name() const override { return "faulty"; }
   Binding binding(const Node&) const override { return Binding::row; }
 
-  Tensor run(const Node& node, std::span<const Tensor> inputs, std::span<const Tensor> parameters) const override {
+  Tensor run(const Node& node, std::span<const Tensor> inputs,
+             std::span<const Tensor> parameters) const override {
     Call call = called(node, inputs);
     if (fault_.change_inputs) fault_.change_inputs(call);
     Tensor output = strict_->run(node, call.inputs, parameters);
@@ -183,7 +184,8 @@ const Fault kFaults[] = {
      .first_drift = "timestep_mlp",
      .change_gradients =
          [](const Call& call, NodeGradients& g) {
-           if (call.node.name == "adaln_projection" && call.block == "transformer_blocks.2.") zero(g.inputs[0]);
+           if (call.node.name == "adaln_projection" && call.block == "transformer_blocks.2.")
+             zero(g.inputs[0]);
          }},
     {.name = "input_gradient_of_text_lost",
      .pass = Pass::backward,
@@ -202,7 +204,9 @@ TEST_P(PlantedFault, is_noticed_where_it_is) {
   const TensorResult* drift = report.first_drift(GetParam().pass);
   ASSERT_NE(drift, nullptr);
   EXPECT_EQ(drift->name, GetParam().first_drift) << drift->reason;
-  if (GetParam().pass == Pass::backward) EXPECT_EQ(report.first_drift(Pass::forward), nullptr);
+  if (GetParam().pass == Pass::backward) {
+    EXPECT_EQ(report.first_drift(Pass::forward), nullptr);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(fullmodel, PlantedFault, testing::ValuesIn(kFaults),

@@ -29,15 +29,17 @@ TEST_P(Stages, own_every_parameter_of_the_fingerprint_exactly_once) {
 }
 
 TEST_P(Stages, read_only_what_is_given_or_made_before) {
-  std::set<std::string> known = {"timesteps",        "positions",    "video_rows",    "audio_rows", "text_rows",
-                                 "adaln_indices",    "text_indices", "video_indices", "audio_indices",
-                                 "timestep_indices"};
+  std::set<std::string> known = {"timesteps",     "positions",       "video_rows",   "audio_rows",
+                                 "text_rows",     "adaln_indices",   "text_indices", "video_indices",
+                                 "audio_indices", "timestep_indices"};
   for (const Stage& stage : stages) {
     ASSERT_EQ(stage.sources.size(), stage.graph.inputs.size()) << stage.graph.name;
-    for (const auto& source : stage.sources) EXPECT_TRUE(known.contains(source)) << stage.graph.name << source;
+    for (const auto& source : stage.sources)
+      EXPECT_TRUE(known.contains(source)) << stage.graph.name << source;
     std::set<std::string> local(stage.graph.inputs.begin(), stage.graph.inputs.end());
     for (const Node& node : stage.graph.nodes) {
-      for (const auto& input : node.inputs) EXPECT_TRUE(local.contains(input)) << node.name << " reads " << input;
+      for (const auto& input : node.inputs)
+        EXPECT_TRUE(local.contains(input)) << node.name << " reads " << input;
       EXPECT_TRUE(local.insert(node.name).second) << node.name;
       EXPECT_TRUE(known.insert(stage.value(node.name)).second) << stage.value(node.name);
     }

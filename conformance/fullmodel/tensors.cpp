@@ -61,7 +61,8 @@ TEST_P(ModelTensor, stays_within_its_bound) {
 TEST_P(ModelTensor, has_a_bound_that_notices_faults) {
   Bound bound;
   bound.relative_l2 = result().bound.relative_l2;
-  const Power power = power_of(bound, examined().golden.at({GetParam().pass, GetParam().name}), result().dtype);
+  const Power power =
+      power_of(bound, examined().golden.at({GetParam().pass, GetParam().name}), result().dtype);
   RecordProperty("power", power.summary());
   EXPECT_GE(power.smallest_scale, 0);
 }
@@ -86,14 +87,16 @@ std::vector<TensorRow> tensors_of(const Config& config) {
   for (const char* input : {"video_rows", "audio_rows", "text_rows"}) rows.push_back({Pass::backward, input});
   for (const auto& value : compared_values(stages)) {
     const bool has_gradient = !value.starts_with("rotary_") && value != "timestep_sinusoid";
-    if (has_gradient && value != "video_output" && value != "audio_output") rows.push_back({Pass::backward, value});
+    if (has_gradient && value != "video_output" && value != "audio_output")
+      rows.push_back({Pass::backward, value});
   }
   return rows;
 }
 
 const auto kRowName = [](const auto& info) { return testing::PrintToString(info.param); };
 
-INSTANTIATE_TEST_SUITE_P(fullmodel, ModelTensor, testing::ValuesIn(tensors_of(config_named("reduced"))), kRowName);
+INSTANTIATE_TEST_SUITE_P(fullmodel, ModelTensor, testing::ValuesIn(tensors_of(config_named("reduced"))),
+                         kRowName);
 
 // ---- the run as a whole ----
 

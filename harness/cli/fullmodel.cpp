@@ -34,13 +34,12 @@ void run_gate(const GateOptions& options) {
   if (!options.receipt.empty()) fs::remove(options.receipt);  // an old one says nothing about this run
   const FullModelReport report = [&] {
     std::unique_ptr<Progress> bar;
-    return check_full_model(options.request,
-                            [&](std::int64_t done, std::int64_t steps, const std::string& next) {
-                              if (!bar)
-                                bar = std::make_unique<Progress>("fullmodel " + options.request.config, steps,
-                                                                 Progress::Unit::steps);
-                              bar->step(done, next);
-                            });
+    return check_full_model(options.request, [&](std::int64_t done, std::int64_t steps,
+                                                 const std::string& next) {
+      if (!bar)
+        bar = std::make_unique<Progress>("fullmodel " + options.request.config, steps, Progress::Unit::steps);
+      bar->step(done, next);
+    });
   }();
   const std::string text = to_json(report).dump(2) + "\n";
   if (!options.report.empty()) write_file(options.report, text);
@@ -121,8 +120,8 @@ void run_reference(const ReferenceOptions& options) {
   const EnsembleRule rule = rule_of(ensemble);
   const std::string text = bounds_text(ensemble);
   for (std::size_t m = 0; m < ensemble.members.size(); ++m)
-    std::printf("%-16s needs %.3f x the others, decided by %s\n", ensemble.members[m].c_str(), rule.held_out[m],
-                rule.tensor[m].c_str());
+    std::printf("%-16s needs %.3f x the others, decided by %s\n", ensemble.members[m].c_str(),
+                rule.held_out[m], rule.tensor[m].c_str());
   std::printf("k = %.1f for %zu tensors of %zu members\n", rule.k, ensemble.tensors.size(),
               ensemble.members.size());
   if (!options.check) {
@@ -137,7 +136,8 @@ void run_reference(const ReferenceOptions& options) {
 }  // namespace
 
 void add_fullmodel(CLI::App& app) {
-  auto* command = app.add_subcommand("fullmodel", "The whole model, forward and backward, against its bounds");
+  auto* command =
+      app.add_subcommand("fullmodel", "The whole model, forward and backward, against its bounds");
   command->footer(R"(Examples:
   h3 fullmodel                                          the reduced model on this CPU: block 0 first, then 4 blocks
   h3 fullmodel --engine cuda --report r.json --receipt receipt.json
@@ -149,7 +149,8 @@ Exit: 0 closed, 1 a tensor beyond its bound or missing, 2 bad input.)");
   auto gate = std::make_shared<GateOptions>();
   command->add_option("--config", gate->request.config, "reduced or released")->capture_default_str();
   command->add_option("--layout", gate->request.layout, "the layout that the bounds are for");
-  command->add_option("--engine", gate->request.engine, "cpu, or cuda on a Hopper GPU")->capture_default_str();
+  command->add_option("--engine", gate->request.engine, "cpu, or cuda on a Hopper GPU")
+      ->capture_default_str();
   command->add_option("--checkpoint", gate->request.checkpoint, "folder with the weights of the bounds");
   command->add_option("--block0-receipt", gate->request.block0_receipt,
                       "receipt.json of a closed gate block0, instead of a replay of block 0");
@@ -166,7 +167,8 @@ Exit: 0 closed, 1 a tensor beyond its bound or missing, 2 bad input.)");
   write->callback([=] { write_inputs(*inputs); });
 
   auto reference = std::make_shared<ReferenceOptions>();
-  auto* freeze = command->add_subcommand("reference", "Freeze the bounds that follow from the provider ensemble");
+  auto* freeze =
+      command->add_subcommand("reference", "Freeze the bounds that follow from the provider ensemble");
   freeze->add_option("--config", reference->config, "reduced or released")->capture_default_str();
   freeze->add_flag("--check", reference->check, "compare with the recorded bounds instead of writing them");
   freeze->callback([=] { run_reference(*reference); });

@@ -1,8 +1,7 @@
-#include "kernels/cuda/synthetic.h"
-
 #include <algorithm>
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/synthetic.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace h3::cuda {
@@ -21,8 +20,8 @@ __global__ void __launch_bounds__(kThreads) fill(SyntheticRule rule, std::int64_
 
 void fill_synthetic(const SyntheticRule& rule, Tensor& tensor, Stream stream) {
   constexpr const char* kWhat = "fill_synthetic";
-  require(tensor.dtype() == DType::bf16 || tensor.dtype() == DType::fp32, "{}: tensor is {}, expected bf16 or fp32",
-          kWhat, name_of(tensor.dtype()));
+  require(tensor.dtype() == DType::bf16 || tensor.dtype() == DType::fp32,
+          "{}: tensor is {}, expected bf16 or fp32", kWhat, name_of(tensor.dtype()));
   require_tensor(kWhat, "tensor", tensor, tensor.dtype(), tensor.shape());
   const std::int64_t elements = tensor.elements(), blocks = (elements + kThreads - 1) / kThreads;
   const unsigned grid = unsigned(std::min<std::int64_t>(blocks, std::int64_t(multiprocessors()) * 32));
