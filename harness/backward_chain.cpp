@@ -8,13 +8,6 @@
 namespace h3 {
 namespace {
 
-// Two gradients of one value are added as the refiner adds its residuals: R(a + b), in every execution.
-Tensor sum(const Execution& execution, const Tensor& a, const Tensor& b) {
-  const Node add = {"residual_attn", "residual", {"a", "b"}, {}, a.cols()};
-  const Tensor operands[] = {a, b};
-  return execution.run(add, operands, {});
-}
-
 void require_shapes(const BackwardStep& step, const char* what, std::span<const Tensor> operands,
                     std::span<const std::string> names, std::span<const Tensor> gradients) {
   require(gradients.size() == operands.size(), "backward of node '{}': {} gradients of its {} {}",
@@ -27,12 +20,26 @@ void require_shapes(const BackwardStep& step, const char* what, std::span<const 
 
 }  // namespace
 
+// As the refiner adds its residuals, in every execution.
+Tensor sum_of_gradients(const Execution& execution, const Tensor& a, const Tensor& b) {
+  const Node add = {"residual_attn", "residual", {"a", "b"}, {}, a.cols()};
+  const Tensor operands[] = {a, b};
+  return execution.run(add, operands, {});
+}
+
 BackwardChain::BackwardChain(const Execution& execution, const Graph& graph, Values forward,
                              const Tensor& gradient)
     : execution_(execution), graph_(graph), forward_(std::move(forward)), left_(graph.nodes.size()) {
   require(!graph.nodes.empty(), "backward of {}: no nodes", graph.name);
   add(graph.nodes.back().name, gradient);
 }
+
+BackwardChain::BackwardChain(const Execution& execution, const Graph& graph, Values forward, Values gradients)
+    : execution_(execution),
+      graph_(graph),
+      forward_(std::move(forward)),
+      reaching_(std::move(gradients)),
+      left_(graph.nodes.size()) {}
 
 const Node& BackwardChain::next() const {
   require(!done(), "backward of {}: every node has run", graph_.name);
@@ -41,7 +48,7 @@ const Node& BackwardChain::next() const {
 
 void BackwardChain::add(const std::string& value, const Tensor& gradient) {
   const auto [known, first] = reaching_.try_emplace(value, gradient);
-  if (!first) known->second = sum(execution_, known->second, gradient);
+  if (!first) known->second = sum_of_gradients(execution_, known->second, gradient);
 }
 
 bool BackwardChain::complete(const std::string& value) const {

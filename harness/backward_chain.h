@@ -25,10 +25,15 @@ struct BackwardStep {
   double seconds = 0;  // of the execution's backward alone
 };
 
+// Two gradients of one value in the execution's arithmetic: R(a + b) in BF16, their sum in FP32.
+Tensor sum_of_gradients(const Execution& execution, const Tensor& a, const Tensor& b);
+
 class BackwardChain {
  public:
   // `forward`: every graph input and every node's output. `gradient` reaches the last node's output.
   BackwardChain(const Execution& execution, const Graph& graph, Values forward, const Tensor& gradient);
+  // Of a graph whose values are read elsewhere, too: `gradients` is what reaches these nodes from there.
+  BackwardChain(const Execution& execution, const Graph& graph, Values forward, Values gradients);
 
   bool done() const { return left_ == 0; }
   const Node& next() const;

@@ -21,9 +21,9 @@ NodeGradients Execution::backward(const Node&, std::span<const Tensor>, std::spa
   fail("engine {}: no backward", name());
 }
 
-std::unique_ptr<Execution> engine_named(const std::string& name) {
-  if (name == "cpu") return cpu_execution();
-  if (name == "cuda") return cuda_execution();
+std::unique_ptr<Execution> engine_named(const std::string& name, const Config& config) {
+  if (name == "cpu") return cpu_execution(config);
+  if (name == "cuda") return cuda_execution(config);
   fail("engine '{}': expected cpu or cuda", name);
 }
 
@@ -32,7 +32,7 @@ namespace {
 [[noreturn]] void no_toolkit() { fail("engine 'cuda': {}", H3_WITHOUT_CUDA); }
 }  // namespace
 
-std::unique_ptr<Execution> cuda_execution() { no_toolkit(); }
+std::unique_ptr<Execution> cuda_execution(const Config&) { no_toolkit(); }
 std::string cuda_device_name() { no_toolkit(); }
 #endif
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/checkpoint.h"
 #include "model/graph.h"
 #include "model/tensor.h"
 
@@ -29,12 +30,19 @@ struct NodeGradients {
   std::vector<Tensor> inputs, parameters;
 };
 
-// Tensors that are passed in and returned lie on the CPU.
+// Operands may lie on the CPU or where the execution keeps its tensors (place); results lie where one of the
+// inputs does, on the CPU if all of them do. Indices and positions (i64, fp64) stay on the CPU.
 class Execution {
  public:
   virtual ~Execution() = default;
   virtual std::string name() const = 0;
   virtual Binding binding(const Node& node) const = 0;
+  // To where the execution keeps its tensors, and back to the CPU. On a CPU both are the tensor itself.
+  virtual Tensor place(const Tensor& on_cpu) const { return on_cpu; }
+  virtual Tensor fetch(const Tensor& placed) const { return placed; }
+  virtual Tensor parameter(const Weights& weights, const std::string& name) const {
+    return place(weights.tensor(name));
+  }
   // Inputs and parameters in the node's own order. A node without an implementation is an Error, never a
   // fallback.
   virtual Tensor run(const Node& node, std::span<const Tensor> inputs,
@@ -50,15 +58,15 @@ class Execution {
 };
 
 // The strict rows' CPU twins: BF16 between nodes, the bytes that a Hopper GPU computes.
-std::unique_ptr<Execution> cpu_execution();
+std::unique_ptr<Execution> cpu_execution(const Config& config = {});
 
 // The strict rows on this machine's Hopper GPU. Without one, or built without a CUDA toolkit: an Error that
 // says why.
-std::unique_ptr<Execution> cuda_execution();
+std::unique_ptr<Execution> cuda_execution(const Config& config = {});
 std::string cuda_device_name();  // "NVIDIA H200"; an Error likewise
 
 // "cpu" or "cuda".
-std::unique_ptr<Execution> engine_named(const std::string& name);
+std::unique_ptr<Execution> engine_named(const std::string& name, const Config& config = {});
 
 // FP32 between nodes (FP64 for FP64 inputs), FP64 accumulation. `ordered` sums in one fixed order (byte for
 // byte on any machine); otherwise the large products go through a BLAS.

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "harness/boundary_nodes.h"
 #include "harness/execution.h"
 #include "kernels/adaln_projection.h"
 #include "kernels/full_attention.h"
@@ -29,11 +30,13 @@ Tensor zeros_like(const Tensor& value) {
 
 class CpuExecution : public Execution {
  public:
+  explicit CpuExecution(const Config& config) : config_(config) {}
   std::string name() const override { return "cpu"; }
   Binding binding(const Node&) const override { return Binding::row; }
 
   Tensor run(const Node& node, std::span<const Tensor> in,
              std::span<const Tensor> parameters) const override {
+    if (is_boundary(node)) return run_boundary(node, config_, in, parameters);
     const std::string& n = node.name;
     const std::int64_t rows = in[0].shape()[0], heads = config_.num_attention_heads,
                        d = config_.attention_head_dim;
@@ -43,7 +46,8 @@ class CpuExecution : public Execution {
     };
     const auto by_head = [&](const Tensor& x) { return x.reshaped({x.shape()[0], heads, d}); };
 
-    Tensor y(DType::bf16, {n == "adaln_projection" ? kTags * rows : rows, node.cols});
+    Tensor y(node.row == "residual" ? in[0].dtype() : DType::bf16,
+             {n == "adaln_projection" ? kTags * rows : rows, node.cols});
     if (n == "adaln_projection") {
       kernels::adaln_projection(in[0], parameters[0], parameters[1], y);
     } else if (node.row == "h3_rmsnorm" && in.size() == 1) {
@@ -80,6 +84,7 @@ class CpuExecution : public Execution {
 
   NodeGradients backward(const Node& node, std::span<const Tensor> in, std::span<const Tensor> parameters,
                          const Tensor& y, const Tensor& dy) const override {
+    if (is_boundary(node)) return boundary_backward(node, config_, in, parameters, dy);
     const std::string& n = node.name;
     const float norm_eps = float(config_.norm_eps), qk_norm_eps = float(config_.qk_norm_eps);
     const auto by_head = [&](const Tensor& x) {
@@ -167,6 +172,8 @@ class CpuExecution : public Execution {
 
 }  // namespace
 
-std::unique_ptr<Execution> cpu_execution() { return std::make_unique<CpuExecution>(); }
+std::unique_ptr<Execution> cpu_execution(const Config& config) {
+  return std::make_unique<CpuExecution>(config);
+}
 
 }  // namespace h3

@@ -6,10 +6,12 @@
 #include <optional>
 #include <tuple>
 
+#include "harness/boundary_nodes_cuda.h"
 #include "harness/execution.h"
 #include "harness/node_backward_cuda.h"
 #include "kernels/adaln_projection.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/synthetic.h"
 #include "kernels/full_attention.h"
 #include "kernels/gate_residual.h"
 #include "kernels/linear.h"
@@ -40,6 +42,7 @@ bool is_per_head(const Node& node) {
 class Uploads {
  public:
   Tensor of(const Tensor& host) {
+    if (host.device() == Device::cuda) return host;  // placed already
     const Key key{host.bytes(), host.size_bytes()};
     if (const auto found = known_.find(key); found != known_.end())
       return found->second.device.reshaped(host.shape());
@@ -84,49 +87,74 @@ class OnGpu {
 
 class CudaExecution : public Execution {
  public:
-  CudaExecution() { require_hopper(); }
+  explicit CudaExecution(const Config& config) : config_(config) { require_hopper(); }
   std::string name() const override { return "cuda"; }
   Binding binding(const Node&) const override { return Binding::row; }
 
+  Tensor place(const Tensor& on_cpu) const override {
+    return stays_on_cpu(on_cpu) ? on_cpu : cuda::upload(on_cpu);
+  }
+  Tensor fetch(const Tensor& placed) const override {
+    return placed.device() == Device::cuda ? cuda::download(placed) : placed;
+  }
+  // Synthetic tensors are made on the GPU: a block in milliseconds, and nothing has to stay.
+  Tensor parameter(const Weights& weights, const std::string& name) const override {
+    const auto* synthetic = dynamic_cast<const SyntheticWeights*>(&weights);
+    if (!synthetic) return place(weights.tensor(name));
+    const TensorSpec& spec = synthetic->spec(name);
+    Tensor tensor = cuda::allocate(spec.dtype, spec.shape);
+    cuda::fill_synthetic(synthetic->rule(name), tensor, nullptr);
+    return tensor;
+  }
+
   Tensor run(const Node& node, std::span<const Tensor> inputs,
              std::span<const Tensor> parameters) const override {
+    if (is_boundary(node)) {
+      const Tensor y = launch_boundary(node, config_, operands_of(node, inputs), on_gpu(parameters));
+      cuda::synchronize();
+      return as_inputs(inputs, y);
+    }
     const OnGpu uploaded(uploads_, inputs, parameters);
     const std::int64_t rows = inputs[0].shape()[0];
     NodeOperands operands = uploaded.operands();
     if (node.name == "adaln_projection") operands.scratch = cuda::allocate(DType::bf16, inputs[0].shape());
 
-    Tensor y =
-        cuda::allocate(DType::bf16, {node.name == "adaln_projection" ? kTags * rows : rows, node.cols});
+    Tensor y = cuda::allocate(node.row == "residual" ? inputs[0].dtype() : DType::bf16,
+                              {node.name == "adaln_projection" ? kTags * rows : rows, node.cols});
     launch_node(node, config_, operands, y, nullptr);
     cuda::synchronize();
     if (is_per_head(node)) y = y.reshaped({rows, config_.num_attention_heads, config_.attention_head_dim});
-    const Tensor result = cuda::download(y);
-    uploads_.remember(result, y);
-    return result;
+    return as_inputs(inputs, y);
   }
 
   NodeGradients backward(const Node& node, std::span<const Tensor> inputs, std::span<const Tensor> parameters,
                          const Tensor& output, const Tensor& gradient) const override {
+    if (is_boundary(node)) {
+      NodeGradients made = launch_boundary_backward(node, config_, operands_of(node, inputs),
+                                                    on_gpu(parameters), uploads_.of(gradient));
+      for (auto* list : {&made.inputs, &made.parameters})
+        for (Tensor& tensor : *list)
+          if (!tensor.empty()) tensor = as_inputs(inputs, tensor);
+      return made;
+    }
     const OnGpu uploaded(uploads_, inputs, parameters);
     const NodeOperands operands = uploaded.operands();
     const Tensor dy = uploads_.of(gradient);
     BackwardBuffers buffers = allocate_backward(node, config_, operands);
     if (node.name == "attention") {
       attention_forward(config_, operands, buffers, nullptr);
-      const Tensor again = cuda::download(buffers.output);
-      require(std::memcmp(again.bytes(), output.bytes(), output.size_bytes()) == 0,
+      const Tensor again = cuda::download(buffers.output), given = fetch(output);
+      require(std::memcmp(again.bytes(), given.bytes(), given.size_bytes()) == 0,
               "engine cuda: backward of node '{}': its output is not that of these inputs", node.name);
     }
     launch_node_backward(node, config_, operands, dy, buffers, nullptr);
     cuda::synchronize();
 
     NodeGradients result;
-    for (const auto& on_gpu : buffers.gradients.inputs) {
-      result.inputs.push_back(on_gpu.empty() ? Tensor() : cuda::download(on_gpu));
-      if (!on_gpu.empty()) uploads_.remember(result.inputs.back(), on_gpu);
-    }
+    for (const auto& on_gpu : buffers.gradients.inputs)
+      result.inputs.push_back(on_gpu.empty() ? Tensor() : as_inputs(inputs, on_gpu));
     for (const auto& on_gpu : buffers.gradients.parameters)
-      result.parameters.push_back(cuda::download(on_gpu));
+      result.parameters.push_back(as_inputs(inputs, on_gpu));
     // A residual hands its gradient on as it is.
     if (result.inputs[0].empty()) result.inputs[0] = gradient;
     if (node.row == "residual") result.inputs[1] = gradient;
@@ -149,6 +177,27 @@ class CudaExecution : public Execution {
   }
 
  private:
+  static bool stays_on_cpu(const Tensor& tensor) {
+    return tensor.dtype() == DType::i64 || tensor.dtype() == DType::fp64;
+  }
+  std::vector<Tensor> on_gpu(std::span<const Tensor> tensors) const {
+    std::vector<Tensor> placed;
+    for (const auto& tensor : tensors) placed.push_back(stays_on_cpu(tensor) ? tensor : uploads_.of(tensor));
+    return placed;
+  }
+  // The sinusoid takes its few timesteps from the CPU.
+  std::vector<Tensor> operands_of(const Node& node, std::span<const Tensor> inputs) const {
+    return node.name == "timestep_sinusoid" ? std::vector<Tensor>{fetch(inputs[0])} : on_gpu(inputs);
+  }
+  // A result of placed inputs stays on the GPU; otherwise it comes back, and its copy is remembered.
+  Tensor as_inputs(std::span<const Tensor> inputs, const Tensor& result) const {
+    for (const auto& input : inputs)
+      if (input.device() == Device::cuda) return result;
+    const Tensor on_cpu = cuda::download(result);
+    uploads_.remember(on_cpu, result);
+    return on_cpu;
+  }
+
   Config config_;
   mutable Uploads uploads_;
 };
@@ -202,7 +251,9 @@ void launch_node(const Node& node, const Config& config, const NodeOperands& ope
   }
 }
 
-std::unique_ptr<Execution> cuda_execution() { return std::make_unique<CudaExecution>(); }
+std::unique_ptr<Execution> cuda_execution(const Config& config) {
+  return std::make_unique<CudaExecution>(config);
+}
 
 std::string cuda_device_name() {
   require_hopper();

@@ -9,6 +9,7 @@
 #include "golden/swiglu.h"
 #include "golden/timestep_mlp.h"
 #include "golden/timestep_sinusoid.h"
+#include "harness/boundary_nodes.h"
 #include "harness/execution.h"
 
 namespace h3 {
@@ -46,6 +47,7 @@ class GoldenExecution : public Execution {
   Binding binding(const Node&) const override { return Binding::reference; }
 
   Tensor run(const Node& node, Tensors in, Tensors parameters) const override {
+    if (is_boundary(node)) return run_golden_boundary(node, config_, in, parameters, summation_);
     const std::string& n = node.name;
     if (n == "adaln_projection")
       return golden::adaln_projection(in[0], parameters[0], parameters[1], summation_);
@@ -74,7 +76,10 @@ class GoldenExecution : public Execution {
                          const Tensor& gradient) const override {
     require(gradient.elements() == output.elements(), "golden: gradient {} of node '{}', expected {}",
             to_string(gradient.shape()), node.name, to_string(output.shape()));
-    NodeGradients gradients = gradients_of(node.name, in, parameters, gradient.reshaped(output.shape()));
+    const Tensor dy = gradient.reshaped(output.shape());
+    NodeGradients gradients = is_boundary(node)
+                                  ? golden_boundary_backward(node, config_, in, parameters, dy, summation_)
+                                  : gradients_of(node.name, in, parameters, dy);
     for (std::size_t i = 0; i < in.size(); ++i)
       if (!gradients.inputs[i].empty()) gradients.inputs[i] = gradients.inputs[i].reshaped(in[i].shape());
     return gradients;

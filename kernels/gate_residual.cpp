@@ -31,14 +31,19 @@ void gate_residual(const Tensor& x, const Tensor& branch, const TablePart& gate,
 
 void residual(const Tensor& x, const Tensor& branch, Tensor& y) {
   constexpr const char* kRow = "residual";
-  require_dtype(kRow, "x", x, {DType::bf16});
-  require_tensor(kRow, "branch", branch, DType::bf16, x.shape());
-  require_tensor(kRow, "y", y, DType::bf16, x.shape());
-  const Bf16 *in = x.data<Bf16>(), *b = branch.data<Bf16>();
-  Bf16* out = y.data<Bf16>();
-  parallel_for(0, x.elements(), 1 << 16, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) out[i] = to_bf16(to_float(in[i]) + to_float(b[i]));
-  });
+  require_dtype(kRow, "x", x, {DType::bf16, DType::fp32});
+  require_tensor(kRow, "branch", branch, x.dtype(), x.shape());
+  require_tensor(kRow, "y", y, x.dtype(), x.shape());
+  const auto add = [&](const auto* in, const auto* b, auto* out, auto sum) {
+    parallel_for(0, x.elements(), 1 << 16, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first; i < last; ++i) out[i] = sum(in[i], b[i]);
+    });
+  };
+  if (x.dtype() == DType::fp32)
+    add(x.data<float>(), branch.data<float>(), y.data<float>(), [](float a, float b) { return a + b; });
+  else
+    add(x.data<Bf16>(), branch.data<Bf16>(), y.data<Bf16>(),
+        [](Bf16 a, Bf16 b) { return to_bf16(to_float(a) + to_float(b)); });
 }
 
 void gate_residual_backward(const Tensor& branch, const TablePart& gate, const Tensor& index,

@@ -32,6 +32,23 @@ __global__ void __launch_bounds__(h3::cuda::kRowThreads)
   }
 }
 
+__global__ void __launch_bounds__(h3::cuda::kRowThreads)
+    add_rows(const float* a, const float* b, std::int64_t cols, float* y) {
+  const std::int64_t base = std::int64_t(blockIdx.x) * cols;
+  for (std::int64_t c = threadIdx.x; c < cols; c += h3::cuda::kRowThreads)
+    y[base + c] = __fadd_rn(a[base + c], b[base + c]);
+}
+
+void add_fp32(const Tensor& x, const Tensor& branch, Tensor& y, Stream stream) {
+  constexpr const char* kRow = "residual";
+  h3::cuda::require_tensor(kRow, "x", x, DType::fp32, x.shape());
+  h3::cuda::require_tensor(kRow, "branch", branch, DType::fp32, x.shape());
+  h3::cuda::require_tensor(kRow, "y", y, DType::fp32, x.shape());
+  add_rows<<<h3::cuda::row_grid(kRow, x.rows()), h3::cuda::kRowThreads, 0, stream>>>(
+      x.data<float>(), branch.data<float>(), x.cols(), y.data<float>());
+  h3::cuda::check_launch(kRow);
+}
+
 void run(const char* row, const Tensor& x, const Tensor& branch, const Element* gate, std::int64_t table_cols,
          const std::int64_t* index, Tensor& y, Stream stream) {
   require(x.shape().size() == 2, "{}: x is {}, expected 2 extents", row, to_string(x.shape()));
@@ -82,26 +99,30 @@ struct GateTerms {
 
 }  // namespace
 
-void gate_residual(const Tensor& x, const Tensor& branch, const TablePart& gate, const h3::cuda::RowIndex& index, Tensor& y,
-                   Stream stream) {
+void gate_residual(const Tensor& x, const Tensor& branch, const TablePart& gate,
+                   const h3::cuda::RowIndex& index, Tensor& y, Stream stream) {
   constexpr const char* kRow = "gate_residual";
   require_part(kRow, "gate", gate, DType::bf16, x.cols(), index);
   require(index.rows() == x.shape()[0], "{}: {} indices for x {}", kRow, index.rows(), to_string(x.shape()));
-  run(kRow, x, branch, reinterpret_cast<const Element*>(gate.table.bytes()) + gate.offset(0, x.cols()), gate.table.cols(),
-      index.data(), y, stream);
+  run(kRow, x, branch, reinterpret_cast<const Element*>(gate.table.bytes()) + gate.offset(0, x.cols()),
+      gate.table.cols(), index.data(), y, stream);
 }
 
 void residual(const Tensor& x, const Tensor& branch, Tensor& y, Stream stream) {
+  if (x.dtype() == DType::fp32) return add_fp32(x, branch, y, stream);
   run("residual", x, branch, nullptr, 0, nullptr, y, stream);
 }
 
-std::int64_t gate_residual_workspace(const h3::cuda::RowIndex& index, std::int64_t cols) { return index.runs() * cols; }
+std::int64_t gate_residual_workspace(const h3::cuda::RowIndex& index, std::int64_t cols) {
+  return index.runs() * cols;
+}
 
 void gate_residual_backward(const Tensor& branch, const TablePart& gate, const h3::cuda::RowIndex& index,
-                            const Tensor& dy, Tensor& dbranch, TablePart dgate, Tensor& workspace, Stream stream) {
+                            const Tensor& dy, Tensor& dbranch, TablePart dgate, Tensor& workspace,
+                            Stream stream) {
   constexpr const char* kRow = "gate_residual_backward";
-  require(branch.shape().size() == 2 && index.rows() == branch.shape()[0], "{}: {} indices for branch {}", kRow,
-          index.rows(), to_string(branch.shape()));
+  require(branch.shape().size() == 2 && index.rows() == branch.shape()[0], "{}: {} indices for branch {}",
+          kRow, index.rows(), to_string(branch.shape()));
   const std::int64_t cols = branch.cols();
   h3::cuda::require_tensor(kRow, "branch", branch, DType::bf16, branch.shape());
   h3::cuda::require_tensor(kRow, "dy", dy, DType::bf16, branch.shape());
@@ -113,9 +134,9 @@ void gate_residual_backward(const Tensor& branch, const TablePart& gate, const h
   float* partial = memory.take(runs.count * cols);
   const auto words = [](const Tensor& t) { return reinterpret_cast<const Element*>(t.bytes()); };
   h3::cuda::by_width(cols, [&](auto width) {
-    const GateTerms<width.value> terms{words(branch), words(gate.table) + gate.offset(0, cols), words(dy),
-                                       gate.table.cols(), cols, index.data(),
-                                       reinterpret_cast<Element*>(dbranch.bytes())};
+    const GateTerms<width.value> terms{
+        words(branch), words(gate.table) + gate.offset(0, cols),   words(dy), gate.table.cols(), cols,
+        index.data(),  reinterpret_cast<Element*>(dbranch.bytes())};
     h3::cuda::launch_sum_runs<width.value>(kRow, terms, runs, cols, partial, stream);
   });
   h3::cuda::finish_sums(kRow, runs, cols, partial, DType::bf16, {h3::cuda::target_of(dgate, cols)}, stream);

@@ -8,6 +8,9 @@
 // R(row sum of R(dy * branch) over the rows of table row e), the row sum of kernels/numerics/row_sum.h; a
 // table row without rows gets 0. Without a gate both gradients are dy.
 //
+// `residual` also adds up gradients, as autograd does where a value has several consumers; in FP32, which
+// time embedding and output norm have, without a rounding to BF16.
+//
 // Errors: wrong dtype, shapes that do not fit, an index outside the table.
 #pragma once
 
@@ -21,6 +24,7 @@ namespace h3::kernels {
 void gate_residual(const Tensor& x, const Tensor& branch, const TablePart& gate, const Tensor& index,
                    Tensor& y);
 
+// All three bf16, or all three fp32.
 void residual(const Tensor& x, const Tensor& branch, Tensor& y);
 
 // dy (S, C) bf16 -> dbranch (S, C) bf16; dgate, the gate's part of the table's gradient, every row of it

@@ -56,6 +56,12 @@ Tensor SyntheticWeights::tensor(const std::string& name) const {
   return synthetic(seed_, config_, spec_of(specs_, name));
 }
 
+const TensorSpec& SyntheticWeights::spec(const std::string& name) const { return spec_of(specs_, name); }
+
+SyntheticRule SyntheticWeights::rule(const std::string& name) const {
+  return synthetic_rule(seed_, config_, spec(name));
+}
+
 std::string SyntheticWeights::identity() const { return fmt::format("synthetic, seed {}", seed_); }
 
 std::string SyntheticWeights::tensor_sha256(

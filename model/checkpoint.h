@@ -12,6 +12,7 @@
 #include "model/config.h"
 #include "model/fingerprint.h"
 #include "model/safetensors.h"
+#include "model/synthetic_rule.h"
 #include "model/tensor.h"
 
 namespace h3 {
@@ -34,6 +35,9 @@ class SyntheticWeights : public Weights {
   Tensor tensor(const std::string& name) const override;
   std::string identity() const override;  // "synthetic, seed 7"
   std::string tensor_sha256(const TensorSpec& spec) const override;
+  // What a tensor is made of, for those who make it elsewhere.
+  const TensorSpec& spec(const std::string& name) const;
+  SyntheticRule rule(const std::string& name) const;
 
  private:
   std::uint64_t seed_;

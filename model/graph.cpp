@@ -81,4 +81,103 @@ Graph refiner_block(const Config& config, std::int64_t index) {
           }};
 }
 
+Graph step_tables(const Config& config) {
+  return {"step_tables",
+          {"timesteps", "positions"},
+          {
+              {"timestep_sinusoid", "timestep_sinusoid_h3", {"timesteps"}, {}, config.freq_dim},
+              {"rotary_cos", "rotary_tables", {"positions"}, {}, config.rotary_dim()},
+              {"rotary_sin", "rotary_tables", {"positions"}, {}, config.rotary_dim()},
+          }};
+}
+
+Graph model_entry(const Config& config) {
+  return {"entry",
+          {"timestep_sinusoid", "video_rows", "audio_rows", "text_rows"},
+          {
+              {"timestep_mlp",
+               "timestep_mlp_fp32",
+               {"timestep_sinusoid"},
+               {"time_embedder.linear_1.weight", "time_embedder.linear_1.bias",
+                "time_embedder.linear_2.weight", "time_embedder.linear_2.bias"},
+               config.time_embed_dim},
+              {"video_in_proj",
+               "video_input_projection_fp32",
+               {"video_rows"},
+               {"proj_in.weight", "proj_in.bias"},
+               config.hidden_size},
+              {"audio_in_proj",
+               "audio_input_projection_fp32",
+               {"audio_rows"},
+               {"audio_proj_in.weight", "audio_proj_in.bias"},
+               config.hidden_size},
+              {"context_embedder",
+               "context_embedder",
+               {"text_rows"},
+               {"context_embedder.weight", "context_embedder.bias"},
+               config.hidden_size},
+          }};
+}
+
+Graph packed_sequence(const Config& config) {
+  return {
+      "packed_sequence",
+      {"hidden_states", "video_in_proj", "audio_in_proj", "text_indices", "video_indices", "audio_indices"},
+      {
+          {"token_refiner.final_norm",
+           "h3_rmsnorm",
+           {"hidden_states"},
+           {"token_refiner.final_norm.weight"},
+           config.hidden_size},
+          {"packing",
+           "packing",
+           {"token_refiner.final_norm", "video_in_proj", "audio_in_proj", "text_indices", "video_indices",
+            "audio_indices"},
+           {},
+           config.hidden_size,
+           false},
+      }};
+}
+
+Graph model_exit(const Config& config) {
+  const std::int64_t hidden = config.hidden_size;
+  return {"exit",
+          {"hidden_states", "temb", "timestep_indices", "video_indices", "audio_indices"},
+          {
+              {"norm_out_table",
+               "final_adaln_out",
+               {"temb"},
+               {"norm_out.linear.weight", "norm_out.linear.bias"},
+               2 * hidden},
+              {"norm_out",
+               "final_adaln_out",
+               {"hidden_states", "norm_out_table", "timestep_indices"},
+               {"norm_out.norm.weight"},
+               hidden},
+              {"norm_out_fp32", "widening", {"norm_out"}, {}, hidden},
+              {"video_out_proj",
+               "fp32_output_head",
+               {"norm_out_fp32"},
+               {"proj_out.weight", "proj_out.bias"},
+               config.video_row_dim()},
+              {"video_output",
+               "row_selection",
+               {"video_out_proj", "video_indices"},
+               {},
+               config.video_row_dim(),
+               false},
+              {"audio_out_proj",
+               "fp32_output_head",
+               {"norm_out_fp32"},
+               {"audio_proj_out.weight", "audio_proj_out.bias"},
+               config.audio_in_channels},
+              {"audio_output",
+               "row_selection",
+               {"audio_out_proj", "audio_indices"},
+               {},
+               config.audio_in_channels,
+               false},
+          }};
+}
+
 }  // namespace h3

@@ -1,5 +1,5 @@
-// The model as a graph of nodes: names, owners, inputs and parameters. It says what is computed from what;
-// how it is computed is a matter of the execution that runs it.
+// The model as graphs of nodes: names, owners, inputs and parameters. It says what is computed from what; how
+// it is computed is a matter of the execution that runs it. model/stages.h puts the graphs together.
 #pragma once
 
 #include <string>
@@ -36,5 +36,24 @@ Graph transformer_block(const Config& config, std::int64_t index);
 
 // 14 nodes: the same without adaln_projection, rope_q and rope_k. Input: hidden_states (L,5376) BF16.
 Graph refiner_block(const Config& config, std::int64_t index);
+
+// What depends on the step's times and the layout alone and has no gradient: timestep_sinusoid (U,256),
+// rotary_cos and rotary_sin (S,96), FP32. Inputs: timesteps (U) FP32, positions (S,3) FP64.
+Graph step_tables(const Config& config);
+
+// timestep_mlp (U,2688), video_in_proj (Nv,5376) and audio_in_proj (Na,5376) in FP32, context_embedder
+// (L,5376) in BF16. Inputs: timestep_sinusoid, video_rows (Nv,96) FP32, audio_rows (Na,32) FP32, text_rows
+// (L,5120) BF16.
+Graph model_entry(const Config& config);
+
+// The refined text's norm, and every modality's rows at their places: packing (S,5376) BF16. Inputs:
+// hidden_states (L,5376) of the last refiner block, video_in_proj, audio_in_proj, and the indices of the three
+// streams.
+Graph packed_sequence(const Config& config);
+
+// The output norm with a modulation table of its own, both heads over all packed rows, and the rows of their
+// modality: video_output (Nv,96) and audio_output (Na,32), FP32. Inputs: hidden_states (S,5376) BF16, temb,
+// timestep_indices, video_indices, audio_indices.
+Graph model_exit(const Config& config);
 
 }  // namespace h3

@@ -76,6 +76,8 @@ constexpr std::pair<const char*, const char*> kRecordedBy[] = {
     {"block0.h5", "STEPS=block0 fixtures/record_on_gpu.sh OUT"},
     {"block0_backward.h5", "STEPS=backward fixtures/record_on_gpu.sh OUT"},
     {"device_functions.h5", "STEPS=device fixtures/record_on_gpu.sh OUT"},
+    {"full_model_reduced.json", "python3 fixtures/export_full_model.py --inputs FOLDER"},
+    {"full_model_reduced_bounds.json", "build/h3 fullmodel reference --config reduced"},
     {"golden.h5", "build/h3 fixtures golden"},
     {"layouts.h5", "python3 fixtures/export_layouts.py"},
     {"products.h5", "STEPS=products fixtures/record_on_gpu.sh OUT"},
