@@ -135,20 +135,20 @@ TEST_P(SpoiledBounds, are_an_error_that_names_them) {
 INSTANTIATE_TEST_SUITE_P(fullmodel, SpoiledBounds, testing::ValuesIn(kSpoiled),
                          [](const auto& info) { return testing::PrintToString(info.param); });
 
-class Bounds : public testing::TestWithParam<const char*> {};
+class FrozenBounds : public testing::TestWithParam<const char*> {};
 
-TEST_P(Bounds, need_an_error_of_more_than_one_member) {
+TEST_P(FrozenBounds, need_an_error_of_more_than_one_member) {
   const Ensemble lonely = ensemble_of({{0, 0.5}});
   EXPECT_TRUE(fails_naming([&] { rule_of(lonely); }, {"only member member1"}));
 }
 
-TEST_P(Bounds, follow_from_the_recorded_ensemble) {
+TEST_P(FrozenBounds, follow_from_the_recorded_ensemble) {
   const FullModelBounds bounds = load_bounds(GetParam());
   EXPECT_EQ(bounds.tensors.size(), load_ensemble(GetParam()).tensors.size());
   for (const auto& bound : bounds.tensors) EXPECT_LT(bound.relative_l2, 1) << bound.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(fullmodel, Bounds, testing::Values("reduced"),
+INSTANTIATE_TEST_SUITE_P(fullmodel, FrozenBounds, testing::Values("reduced"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -196,9 +196,9 @@ const Fault kFaults[] = {
          }},
 };
 
-class PlantedFault : public testing::TestWithParam<Fault> {};
+class PlantedModelFault : public testing::TestWithParam<Fault> {};
 
-TEST_P(PlantedFault, is_noticed_where_it_is) {
+TEST_P(PlantedModelFault, is_noticed_where_it_is) {
   const FullModelReport report = reduced_model().examine(Faulty(reduced_model().config, GetParam()));
   EXPECT_FALSE(report.accepted());
   const TensorResult* drift = report.first_drift(GetParam().pass);
@@ -209,7 +209,7 @@ TEST_P(PlantedFault, is_noticed_where_it_is) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(fullmodel, PlantedFault, testing::ValuesIn(kFaults),
+INSTANTIATE_TEST_SUITE_P(fullmodel, PlantedModelFault, testing::ValuesIn(kFaults),
                          [](const auto& info) { return testing::PrintToString(info.param); });
 
 class Twin : public testing::TestWithParam<const char*> {};
