@@ -87,7 +87,7 @@ std::vector<Tensor> weights_of(const Node& node, float v = 2) {
 }
 
 Values forward(const Graph& graph, const Toy& toy, float v = 2) {
-  Values values = {{"x", toy.each({kRows, kCols}, [](std::int64_t i) { return float(i * 7 % 5 - 2); })}};
+  Values values = {{"x", toy.each({kRows, kCols}, [](std::int64_t i) { return float(i * 7 % 11 - 3); })}};
   for (const auto& node : graph.nodes) {
     std::vector<Tensor> in;
     for (const auto& name : node.inputs) in.push_back(values.at(name));

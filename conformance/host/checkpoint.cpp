@@ -253,8 +253,8 @@ TEST_P(WeightsByName, unknown_names_are_refused) {
 }
 
 const WeightsCase kWeights[] = {
-    {"seed_7", 7, "5a38a6115a2d5251cc3f3fb31a5db5d8862afc8b88fb4510bea5a8e52dbe9509"},
-    {"seed_11", 11, "6bf6121521d7132f53c681eeeb43c13b54e07d515c73922ddb7db94c3f1c984e"}};
+    {"seed_7", 7, "22aaf15550ed27c636edabc5c9074ac2fec9809cbe4a31b9a7c178116a7e6705"},
+    {"seed_11", 11, "c0ecfffcd6995ecaf07d370df94fe1da96f7994dab07c4671f758b7e95fa3e6f"}};
 INSTANTIATE_TEST_SUITE_P(host, WeightsByName, testing::ValuesIn(kWeights),
                          [](const auto& info) { return std::string(info.param.name); });
 

@@ -61,7 +61,7 @@ void write_gradient(Hdf5Writer& file, const std::string& name, const MadeUp& mad
   file.write(path + "/rows", rows);
 }
 
-class GradientRecord : public testing::Test {
+class GradientRecord : public testing::TestWithParam<const char*> {
  protected:
   std::string write(const std::map<std::string, MadeUp>& gradients) {
     const std::string path = scratch_.path("backward.h5");
@@ -89,14 +89,14 @@ class GradientRecord : public testing::Test {
   Scratch scratch_;
 };
 
-TEST_F(GradientRecord, takes_the_recorded_bytes_for_equal) {
+TEST_P(GradientRecord, takes_the_recorded_bytes_for_equal) {
   const auto record = load({{"q_proj", {}}, {"temb", {.dtype = DType::fp32}}});
   EXPECT_EQ(record.all().size(), 2u);
   EXPECT_TRUE(judge(record, "q_proj", made_up("q_proj"))->equal);
   EXPECT_TRUE(judge(record, "temb", made_up("temb", DType::fp32))->equal);
 }
 
-TEST_F(GradientRecord, names_the_planted_element) {
+TEST_P(GradientRecord, names_the_planted_element) {
   for (const DType dtype : {DType::bf16, DType::fp32}) {
     const auto record = load({{"q_proj", {.dtype = dtype}}});
     Tensor candidate = made_up("q_proj", dtype);
@@ -112,7 +112,7 @@ TEST_F(GradientRecord, names_the_planted_element) {
   }
 }
 
-TEST_F(GradientRecord, names_the_band_of_rows_where_no_row_is_kept) {
+TEST_P(GradientRecord, names_the_band_of_rows_where_no_row_is_kept) {
   const auto record = load({{"weight", {.rows_per_digest = 2}}});
   Tensor candidate = made_up("weight");
   candidate.bytes()[3 * kCols * 2] ^= std::byte{1};
@@ -127,25 +127,25 @@ TEST_F(GradientRecord, names_the_band_of_rows_where_no_row_is_kept) {
   EXPECT_EQ(judge(record, "weight", candidate)->rows_differing, 1) << "the last band has one row";
 }
 
-TEST_F(GradientRecord, gives_no_verdict_where_the_provider_does_not_repeat) {
+TEST_P(GradientRecord, gives_no_verdict_where_the_provider_does_not_repeat) {
   const auto record = load({{"q_proj", {.elements_moved = 3}}});
   EXPECT_FALSE(judge(record, "q_proj", made_up("q_proj")));
   EXPECT_EQ(record.gradient("q_proj").elements_moved, 3);
 }
 
-TEST_F(GradientRecord, is_not_given_for_other_weights_or_another_output_gradient) {
+TEST_P(GradientRecord, is_not_given_for_other_weights_or_another_output_gradient) {
   const auto record = load({{"q_proj", {}}});
   EXPECT_EQ(record.mismatch("synthetic, seed 420", {{"output_gradient", made_up("output_gradient")}}), "");
   EXPECT_NE(record.mismatch("synthetic, seed 1", {}), "");
   EXPECT_NE(record.mismatch("synthetic, seed 420", {{"output_gradient", made_up("another")}}), "");
 }
 
-TEST_F(GradientRecord, is_nothing_without_the_file_or_the_layout) {
+TEST_P(GradientRecord, is_nothing_without_the_file_or_the_layout) {
   EXPECT_FALSE(ProviderGradients::load(testing::TempDir() + "no_such_file.h5", "tiny"));
   EXPECT_FALSE(ProviderGradients::load(write({{"q_proj", {}}}), "medium"));
 }
 
-TEST_F(GradientRecord, refuses_what_does_not_fit_together) {
+TEST_P(GradientRecord, refuses_what_does_not_fit_together) {
   const auto record = load({{"q_proj", {}}});
   EXPECT_TRUE(fails_naming(
       [&] {
@@ -184,26 +184,29 @@ Judgement judged(const ProviderGradient& recorded, double off) {
   return judge(recorded.bound(), compare(golden, candidate));
 }
 
-TEST_F(GradientRecord, bounds_the_largest_error_of_an_fp32_gradient) {
+TEST_P(GradientRecord, bounds_the_largest_error_of_an_fp32_gradient) {
   const auto record = load({{"temb", {.dtype = DType::fp32, .max_abs = 0.25, .absmax = 5}}});
   const double limit = 1.5 * 0.25 + 5e-3 * 5;
   EXPECT_TRUE(judged(record.gradient("temb"), 0.999 * limit).accepted);
   EXPECT_FALSE(judged(record.gradient("temb"), 1.001 * limit).accepted);
 }
 
-TEST_F(GradientRecord, bounds_the_largest_error_of_a_bf16_gradient_in_ulps) {
+TEST_P(GradientRecord, bounds_the_largest_error_of_a_bf16_gradient_in_ulps) {
   const auto record = load({{"weight", {.max_abs = 0.03125, .absmax = 5}}});
   const double limit = 0.03125 + 6 * 0.03125;  // above 4 a word is 2^-5 from the next
   EXPECT_TRUE(judged(record.gradient("weight"), 0.999 * limit).accepted);
   EXPECT_FALSE(judged(record.gradient("weight"), 1.001 * limit).accepted);
 }
 
-TEST_F(GradientRecord, bounds_the_relative_l2_error) {
+TEST_P(GradientRecord, bounds_the_relative_l2_error) {
   const auto record = load({{"weight", {.relative_l2 = 0, .max_abs = 5}}});
   const double limit = 5e-3 * 64 * 5;  // of a gradient of 4096 times 5
   EXPECT_TRUE(judged(record.gradient("weight"), 0.999 * limit).accepted);
   EXPECT_FALSE(judged(record.gradient("weight"), 1.001 * limit).accepted);
 }
+
+INSTANTIATE_TEST_SUITE_P(host, GradientRecord, testing::Values("made_up"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace h3

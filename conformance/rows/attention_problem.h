@@ -1,10 +1,15 @@
 // Operands of the attention's backward and everything that comes of them, for claims on either engine.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
+#include "conformance/claims.h"
 #include "conformance/operands.h"
+#include "fixtures/hdf5.h"
+#include "fixtures/path.h"
 #include "kernels/full_attention.h"
 #include "kernels/full_attention_backward.h"
 
@@ -52,8 +57,22 @@ inline std::string name_of(const AttentionBackwardRow& row) {
 }
 inline void PrintTo(const AttentionBackwardRow& row, std::ostream* out) { *out << name_of(row); }
 
-// What the GPU's attention gave back, recorded: lse and every gradient that it repeats.
+// What cuDNN's attention gave back on a GPU, recorded: lse and every gradient that it repeats.
 inline constexpr const char* kRecordedAttention[] = {"keys_128", "keys_264", "keys_400", "keys_925",
                                                      "huge_logits"};
+
+inline void expect_recorded(const std::string& name, AttentionResult (*run)(const AttentionProblem&)) {
+  const Hdf5Reader file(fixture_path("attention_backward.h5"));
+  const std::int64_t rows = file.int_attribute(name, "rows"), heads = file.int_attribute(name, "heads");
+  const AttentionResult found =
+      run(AttentionProblem::drawn(name, rows, rows, heads, int(file.int_attribute(name, "log2_std"))));
+  int held = 0;
+  for (const auto& [part, tensor] : found.parts()) {
+    if (!file.contains(name + "/" + part)) continue;  // o, and dq where cuDNN adds it up with atomics
+    EXPECT_TRUE(bitwise_equal(file.read(name + "/" + part), *tensor)) << part;
+    ++held;
+  }
+  EXPECT_GE(held, 3) << "lse, dk and dv at least";
+}
 
 }  // namespace h3

@@ -8,8 +8,6 @@
 #include "conformance/errors.h"
 #include "conformance/rows/attention_problem.h"
 #include "conformance/rows/on_cuda.h"
-#include "fixtures/hdf5.h"
-#include "fixtures/path.h"
 #include "kernels/cuda/device.h"
 
 namespace h3 {
@@ -92,31 +90,18 @@ struct FullAttentionBackwardCudaProvider : testing::TestWithParam<const char*> {
   void SetUp() override { H3_NEEDS_HOPPER(); }
 };
 
-TEST_P(FullAttentionBackwardCudaProvider, gives_the_same_bytes) {
-  const std::string name = GetParam();
-  const Hdf5Reader file(fixture_path("attention_backward.h5"));
-  const std::int64_t rows = file.int_attribute(name, "rows"), heads = file.int_attribute(name, "heads");
-  const AttentionResult found =
-      on_gpu(AttentionProblem::drawn(name, rows, rows, heads, int(file.int_attribute(name, "log2_std"))));
-  int held = 0;
-  for (const auto& [part, tensor] : found.parts()) {
-    if (!file.contains(name + "/" + part)) continue;  // o, and dq where cuDNN adds it up with atomics
-    EXPECT_TRUE(bitwise_equal(file.read(name + "/" + part), *tensor)) << part;
-    ++held;
-  }
-  EXPECT_GE(held, 3) << "lse, dk and dv at least";
-}
+TEST_P(FullAttentionBackwardCudaProvider, gives_the_same_bytes) { expect_recorded(GetParam(), on_gpu); }
 
 INSTANTIATE_TEST_SUITE_P(rows_cuda, FullAttentionBackwardCudaProvider, testing::ValuesIn(kRecordedAttention),
                          [](const auto& info) { return std::string(info.param); });
 
 // ---- bad input: refused on the host
 
-struct FullAttentionBackwardCudaErrors : testing::Test {
+struct FullAttentionBackwardCudaErrors : testing::TestWithParam<const char*> {
   void SetUp() override { H3_NEEDS_HOPPER(); }
 };
 
-TEST_F(FullAttentionBackwardCudaErrors, workspace_and_device_are_checked) {
+TEST_P(FullAttentionBackwardCudaErrors, are_found_on_the_host) {
   const AttentionProblem given = AttentionProblem::drawn("bad", 3, 5, 2, 0);
   const AttentionResult result = on_cpu(given);
   const auto up = [](const Tensor& tensor) { return cuda::upload(tensor); };
@@ -133,6 +118,9 @@ TEST_F(FullAttentionBackwardCudaErrors, workspace_and_device_are_checked) {
   EXPECT_NE(call(given.dout, workspace).find("full_attention_backward"), std::string::npos);
   cuda::synchronize();
 }
+
+INSTANTIATE_TEST_SUITE_P(rows_cuda, FullAttentionBackwardCudaErrors, testing::Values("workspace_and_device"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace h3

@@ -149,7 +149,7 @@ const BadInput kBad[] = {
        kernels::gate_residual(filled(DType::bf16, {2, 8}, 1), filled(DType::bf16, {2, 4}, 1),
                               {filled(DType::bf16, {3, 48}, 1), 2}, filled(DType::i64, {2}, 0), y);
      }},
-    {"fp32_stream", "residual: x is fp32, expected bf16",
+    {"fp32_stream", "residual: y is bf16, expected fp32",
      [](Tensor& y) {
        const Tensor x = filled(DType::fp32, {2, 8}, 1);
        kernels::residual(x, x, y);

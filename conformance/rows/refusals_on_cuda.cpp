@@ -78,7 +78,7 @@ const BadInput kBad[] = {
        strict::gate_residual(bf16({2, 8}), bf16({2, 4}), {bf16({3, 48}), 2}, {listed_index({0, 0}), 3}, y,
                              nullptr);
      }},
-    {"residual_in_fp32", "residual: x is fp32, expected bf16",
+    {"residual_in_fp32", "residual: y is bf16, expected fp32",
      [](Tensor& y) {
        strict::residual(fp32({2, 8}), fp32({2, 8}), y, nullptr);
      }},

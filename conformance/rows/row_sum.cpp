@@ -72,7 +72,7 @@ TEST_P(RowSumOrder, ends_a_run_where_a_segment_ends) {
 
 INSTANTIATE_TEST_SUITE_P(rows, RowSumOrder,
                          testing::Values(0, 1, 2, 127, 128, 129, 256, 16383, 16384, 16385, 33000),
-                         [](const auto& info) { return std::to_string(info.param); });
+                         [](const auto& info) { return std::to_string(info.param) + "_rows"; });
 
 struct SegmentRow {
   const char* name;
