@@ -131,7 +131,7 @@ TEST_P(GateGradientPart, is_written_and_no_other) {
 }
 
 INSTANTIATE_TEST_SUITE_P(rows, GateGradientPart, testing::Values(0, 1, 2),
-                         [](const auto& info) { return std::to_string(info.param); });
+                         [](const auto& info) { return "part_" + std::to_string(info.param); });
 
 // ---- bad input
 

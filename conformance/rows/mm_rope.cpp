@@ -177,7 +177,7 @@ TEST_P(MmRopeTransposed, moves_what_forward_moved) {
 }
 
 INSTANTIATE_TEST_SUITE_P(rows, MmRopeTransposed, testing::Values(96, 12, 128),
-                         [](const auto& info) { return std::to_string(info.param); });
+                         [](const auto& info) { return std::to_string(info.param) + "_channels"; });
 
 // ---- bad input
 

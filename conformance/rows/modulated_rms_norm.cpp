@@ -202,7 +202,7 @@ TEST_P(ModulationGradientParts, are_written_and_no_others) {
 }
 
 INSTANTIATE_TEST_SUITE_P(rows, ModulationGradientParts, testing::Values(0, 1, 2),
-                         [](const auto& info) { return std::to_string(info.param); });
+                         [](const auto& info) { return "part_" + std::to_string(info.param); });
 
 // ---- bad input
 
