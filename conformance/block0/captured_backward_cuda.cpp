@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "conformance/block0/runs.h"
 #include "conformance/claims.h"
 #include "harness/backward_chain.h"
 #include "harness/block_inputs.h"
@@ -89,10 +90,7 @@ void PrintTo(const CapturedGradientRow& row, std::ostream* out) {
 }
 
 struct CapturedBackward : testing::TestWithParam<CapturedGradientRow> {
-  void SetUp() override {
-    if (const std::string why = cuda::why_unavailable(); !why.empty())
-      GTEST_SKIP() << "no_device: no Hopper GPU: " << why;
-  }
+  void SetUp() override { H3_NEEDS_ENGINE("cuda"); }
 };
 
 TEST_P(CapturedBackward, equals_node_by_node) {

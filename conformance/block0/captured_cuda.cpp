@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "conformance/block0/runs.h"
 #include "conformance/claims.h"
 #include "harness/block_inputs.h"
 #include "harness/cuda_block.h"
@@ -78,10 +79,7 @@ struct CapturedRow {
 void PrintTo(const CapturedRow& row, std::ostream* out) { *out << row.layout << "_cuda_" << row.node; }
 
 struct CapturedBlock : testing::TestWithParam<CapturedRow> {
-  void SetUp() override {
-    if (const std::string why = cuda::why_unavailable(); !why.empty())
-      GTEST_SKIP() << "no_device: no Hopper GPU: " << why;
-  }
+  void SetUp() override { H3_NEEDS_ENGINE("cuda"); }
 };
 
 TEST_P(CapturedBlock, equals_node_by_node) {
