@@ -28,8 +28,8 @@ struct HeadTile {
   alignas(1024) std::byte bytes[kBytes];
 };
 
-// Who reads a slot: only wgmma, for a whole warp, or every lane with loads of its own. Then every lane says that
-// it is done: racecheck lets none speak for another.
+// Who reads a slot: only wgmma, for a whole warp, or every lane with loads of its own. Then every lane says
+// that it is done: racecheck lets none speak for another.
 enum class ReadBy { warps, lanes };
 
 // A queue of slots in shared memory: the copying thread waits until a slot is empty, the others until it is
