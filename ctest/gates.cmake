@@ -14,7 +14,7 @@ endif()
 file(GLOB gate_parts CONFIGURE_DEPENDS ctest/*.cpp)
 list(REMOVE_ITEM gate_parts ${CMAKE_SOURCE_DIR}/ctest/gate.cpp)
 add_library(h3_gate_parts STATIC ${gate_parts})
-target_link_libraries(h3_gate_parts PUBLIC h3_model)
+target_link_libraries(h3_gate_parts PUBLIC h3_model ${CMAKE_DL_LIBS})
 add_executable(h3_gate ctest/gate.cpp harness/ledger.cpp)
 target_link_libraries(h3_gate PRIVATE h3_gate_parts CLI11::CLI11)
 
