@@ -69,6 +69,7 @@ if(TARGET h3_kernels_cuda)  # engine cuda of the same labels: one more list of r
     add_gate(fullmodel_cuda LABEL fullmodel NEEDS_GPU TIME_LIMIT 1800)
   endif()
   add_gate(parallel_cuda LABEL parallel NEEDS_GPU TIME_LIMIT 1800)
+  add_gate(parallel_nccl LABEL parallel NEEDS_GPU TIME_LIMIT 1800)  # two GPUs or more
   if(TARGET h3_golden_cutlass)
     add_gate(rows_cutlass LABEL rows NEEDS_GPU TIME_LIMIT 600)
   endif()

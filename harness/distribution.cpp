@@ -60,16 +60,15 @@ void copy_rectangle(const Tensor& from, std::int64_t from_row, std::int64_t from
                     to_pitch = word * std::size_t(to.cols()), bytes = word * std::size_t(width);
   const std::byte* source = from.bytes() + std::size_t(from_row) * from_pitch + word * std::size_t(from_col);
   std::byte* target = to.bytes() + std::size_t(to_row) * to_pitch + word * std::size_t(to_col);
+  const bool in_one_piece = from_pitch == bytes && to_pitch == bytes;
+  const std::size_t piece = in_one_piece ? bytes * std::size_t(height) : bytes;
+  const std::size_t pieces = in_one_piece ? 1 : std::size_t(height);
 #ifdef H3_HAVE_CUDA
   if (from.device() == Device::cuda)
-    return cuda::copy_rectangle(target, to_pitch, source, from_pitch, bytes, std::size_t(height));
+    return cuda::copy_rectangle(target, to_pitch, source, from_pitch, piece, pieces);
 #endif
-  if (from_pitch == bytes && to_pitch == bytes) {
-    std::memcpy(target, source, bytes * std::size_t(height));
-    return;
-  }
-  for (std::int64_t row = 0; row < height; ++row)
-    std::memcpy(target + std::size_t(row) * to_pitch, source + std::size_t(row) * from_pitch, bytes);
+  for (std::size_t row = 0; row < pieces; ++row)
+    std::memcpy(target + row * to_pitch, source + row * from_pitch, piece);
 }
 
 // The cells that both parts have.

@@ -137,22 +137,21 @@ class LogicalRank : public Exchange {
 
 }  // namespace
 
-void Traffic::add(const std::string& node, std::int64_t bytes) {
-  const auto known = std::ranges::find(received, node, &std::pair<std::string, std::int64_t>::first);
-  if (known == received.end())
-    received.emplace_back(node, bytes);
-  else
-    known->second += bytes;
+void Traffic::add(const Entry& entry) {
+  const auto known = std::ranges::find(received, entry.node, &Entry::node);
+  if (known == received.end()) return received.push_back(entry);
+  known->bytes += entry.bytes;
+  known->seconds += entry.seconds;
 }
 
 std::int64_t Traffic::of(const std::string& node) const {
-  const auto known = std::ranges::find(received, node, &std::pair<std::string, std::int64_t>::first);
-  return known == received.end() ? 0 : known->second;
+  const auto known = std::ranges::find(received, node, &Entry::node);
+  return known == received.end() ? 0 : known->bytes;
 }
 
 std::int64_t Traffic::total() const {
   std::int64_t sum = 0;
-  for (const auto& [node, bytes] : received) sum += bytes;
+  for (const Entry& entry : received) sum += entry.bytes;
   return sum;
 }
 
@@ -164,8 +163,10 @@ void Exchange::swap(const std::string& node, std::span<const Tensor> outgoing, s
   for (int i = 0; i < ranks_; ++i)
     if (i != rank_ && !incoming[std::size_t(i)].empty())
       bytes += std::int64_t(incoming[std::size_t(i)].size_bytes());
-  traffic_.add(node, bytes);
+  const auto start = std::chrono::steady_clock::now();
   move(node, outgoing, incoming);
+  traffic_.add(
+      {node, bytes, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()});
 }
 
 std::string missing_ranks(std::span<const int> ranks) {

@@ -8,17 +8,21 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "model/tensor.h"
 
 namespace h3 {
 
-// Bytes that one rank received from other ranks, in the order of first use.
+// What one rank received from other ranks, by the node that needed it, in the order of first use.
 struct Traffic {
-  std::vector<std::pair<std::string, std::int64_t>> received;  // by the name of the node that needed them
-  void add(const std::string& node, std::int64_t bytes);
+  struct Entry {
+    std::string node;
+    std::int64_t bytes = 0;
+    double seconds = 0;  // until it was there, waiting for slower ranks included
+  };
+  std::vector<Entry> received;
+  void add(const Entry& entry);
   std::int64_t of(const std::string& node) const;
   std::int64_t total() const;
 };

@@ -72,7 +72,9 @@ void copy(const Tensor& from, Tensor to) {
 
 void copy_rectangle(std::byte* to, std::size_t to_pitch, const std::byte* from, std::size_t from_pitch,
                     std::size_t width, std::size_t height) {
-  check(cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, cudaMemcpyDeviceToDevice),
+  // One piece may be longer than the largest pitch.
+  check(height == 1 ? cudaMemcpy(to, from, width, cudaMemcpyDeviceToDevice)
+                    : cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, cudaMemcpyDeviceToDevice),
         "copying a rectangle on the device");
 }
 
