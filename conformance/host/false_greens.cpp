@@ -434,6 +434,19 @@ const TamperRow kTampers[] = {
 };
 INSTANTIATE_TEST_SUITE_P(host, TouchedEvidence, testing::ValuesIn(kTampers), tamper_name);
 
+// ---- Evidence of machines that are not everybody's: it verifies here.
+
+struct RecordedEvidence : testing::TestWithParam<const char*> {};
+
+TEST_P(RecordedEvidence, verifies_without_its_machine) {
+  GateRun gate;
+  gate.run({}, {"--verify", std::string(H3_SOURCE_DIR "/ctest/recorded/") + GetParam()});
+  EXPECT_EQ(gate.end.exit_code, 0) << gate.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(host, RecordedEvidence, testing::Values("parallel_nccl"),
+                         [](const auto& info) { return std::string(info.param); });
+
 struct StaleRow {
   const char* name;
   const char* binary;  // of the second run
