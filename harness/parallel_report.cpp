@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/named_configs.h"
+
 namespace h3 {
 namespace {
 
@@ -72,15 +74,17 @@ std::int64_t usual_bytes(const std::string& plan, const std::string& node, const
   return 2 * moved(found->cols * inputs);
 }
 
-std::string to_table(const ParallelRequest& request, const OneRank& one, const std::string& how,
+std::string to_table(const ParallelRequest& request, const std::string& how,
                      std::span<const RankReport> reports) {
+  const Config config = config_named(request.config);
+  const std::int64_t rows = named_layout(request.layout).rows();
   std::string text =
       fmt::format("{}  config {}  layout {} (S = {})  engine {}\nplan      {}, {} {} ({})\n\n",
-                  one.graph.name, request.config, request.layout, one.layout.rows(), request.engine,
-                  request.plan, request.ranks, request.ranks == 1 ? "rank" : "ranks", how);
+                  transformer_block(config, request.block).name, request.config, request.layout, rows,
+                  request.engine, request.plan, request.ranks, request.ranks == 1 ? "rank" : "ranks", how);
   text += fmt::format("{:>4}  {:>6}  {:>5}  {:>6}  {:>14}  {:>9}  {:>12}\n", "rank", "rows", "heads",
                       "values", "elements", "differing", "received MB");
-  const Ownership ownership(one.config, one.layout.rows(), request.ranks);
+  const Ownership ownership(config, rows, request.ranks);
   for (const RankReport& report : reports) {
     std::int64_t elements = 0, differing = 0;
     for (const RankValue& value : report.values) elements += value.elements, differing += value.differing;
@@ -94,27 +98,34 @@ std::string to_table(const ParallelRequest& request, const OneRank& one, const s
                             drift ? "not the bytes of one rank" : "byte-equal to one rank");
 }
 
-std::string traffic_table(const ParallelRequest& request, const OneRank& one,
-                          std::span<const RankReport> reports) {
+std::string traffic_table(const ParallelRequest& request, std::span<const RankReport> reports) {
+  const Config config = config_named(request.config);
+  const Graph block = transformer_block(config, request.block);
+  const PackedLayout layout = named_layout(request.layout);
   std::string text = fmt::format("{:<28}  {:>12}  {:>12}  {:>8}\n", "node", "received MB", "usual MB", "ms");
-  double total = 0, usual_total = 0, milliseconds = 0;
-  const auto line = [&](const std::string& node, double bytes, double usual, double ms) {
-    text += fmt::format("{:<28}  {:>12}  {:>12}  {:>8.2f}\n", node, megabytes(bytes), megabytes(usual), ms);
+  struct Sum {
+    double bytes = 0, usual = 0, seconds = 0;
+  };
+  Sum forward, backward;
+  const auto line = [&](const std::string& node, const Sum& sum) {
+    text += fmt::format("{:<28}  {:>12}  {:>12}  {:>8.2f}\n", node, megabytes(sum.bytes),
+                        megabytes(sum.usual), 1e3 * sum.seconds);
   };
   for (const Traffic::Entry& entry : reports.front().traffic.received) {
-    double bytes = 0, seconds = 0;
+    Sum node;
     for (const RankReport& report : reports) {
-      bytes += double(report.traffic.of(entry.node)) / double(reports.size());
+      node.bytes += double(report.traffic.of(entry.node)) / double(reports.size());
       for (const Traffic::Entry& other : report.traffic.received)
-        if (other.node == entry.node) seconds = std::max(seconds, other.seconds);
+        if (other.node == entry.node) node.seconds = std::max(node.seconds, other.seconds);
     }
-    const double usual =
-        double(usual_bytes(request.plan, entry.node, one.graph, one.layout.rows(),
-                           std::int64_t(one.layout.timesteps.size()), one.config, request.ranks));
-    line(entry.node, bytes, usual, 1e3 * seconds);
-    total += bytes, usual_total += usual, milliseconds += 1e3 * seconds;
+    node.usual = double(usual_bytes(request.plan, entry.node, block, layout.rows(),
+                                    std::int64_t(layout.timesteps.size()), config, request.ranks));
+    line(entry.node, node);
+    Sum& pass = entry.node.ends_with(" backward") ? backward : forward;
+    pass.bytes += node.bytes, pass.usual += node.usual, pass.seconds += node.seconds;
   }
-  line("together", total, usual_total, milliseconds);
+  line("all forward", forward);
+  line("all backward", backward);
   return text;
 }
 

@@ -19,11 +19,10 @@ std::int64_t usual_bytes(const std::string& plan, const std::string& node, const
                          std::int64_t rows, std::int64_t timesteps, const Config& config, int ranks);
 
 // `how`: "logical, one process". One line for each rank, then first_drift and the verdict.
-std::string to_table(const ParallelRequest& request, const OneRank& one, const std::string& how,
+std::string to_table(const ParallelRequest& request, const std::string& how,
                      std::span<const RankReport> reports);
 
 // Bytes received per rank (mean) and node beside the usual way, and the longest time to receive them.
-std::string traffic_table(const ParallelRequest& request, const OneRank& one,
-                          std::span<const RankReport> reports);
+std::string traffic_table(const ParallelRequest& request, std::span<const RankReport> reports);
 
 }  // namespace h3

@@ -178,14 +178,16 @@ Exit: 0 every byte is that of one rank, 1 some are not, 2 bad input or a rank th
       return run_as_rank(*options);
     }
     Ended ended;
-    if (options->nccl || options->processes) ended = run_as_processes(*options);
-    const OneRank one(request);
-    if (ended.reports.empty())
+    if (options->nccl || options->processes) {
+      ended = run_as_processes(*options);
+    } else {
+      const OneRank one(request);
       ended = {run_logical_ranks(request, one, plan_named(request.plan, one.graph, request.ranks)),
                "logical, one process", ""};
-    std::fputs(to_table(request, one, ended.how, ended.reports).c_str(), stdout);
+    }
+    std::fputs(to_table(request, ended.how, ended.reports).c_str(), stdout);
     if (options->bytes)
-      std::fputs(("\n" + traffic_table(request, one, ended.reports) + ended.reduce_scatter).c_str(), stdout);
+      std::fputs(("\n" + traffic_table(request, ended.reports) + ended.reduce_scatter).c_str(), stdout);
     if (first_drift(ended.reports)) throw CheckFailed();
   });
 }
