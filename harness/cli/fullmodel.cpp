@@ -8,6 +8,7 @@
 #include "fixtures/manifest.h"
 #include "fixtures/path.h"
 #include "harness/cli/commands.h"
+#include "harness/drift_ledger.h"
 #include "harness/full_model_check.h"
 #include "harness/progress.h"
 #include "harness/report_full_model.h"
@@ -135,6 +136,32 @@ void run_reference(const ReferenceOptions& options) {
   std::printf("%s: as recorded\n", path.c_str());
 }
 
+// ---- the drift ledger ----
+
+struct LedgerOptions {
+  std::string config = "reduced", layout = "tiny", engine = "cpu";
+  std::uint64_t seed = kDefaultSeed;
+  bool json = false;
+};
+
+void print_ledger(const LedgerOptions& options) {
+  const Config config = config_named(options.config);
+  const auto candidate = engine_named(options.engine, config);
+  const auto golden =
+      options.engine == "cuda" ? golden_execution_on_gpu(config) : golden_execution(false, config);
+  std::unique_ptr<Progress> bar;
+  DriftLedger ledger =
+      drift_ledger(*candidate, *golden, SyntheticWeights(options.seed, config), named_layout(options.layout),
+                   options.seed, [&](std::int64_t done, std::int64_t steps, const std::string& stage) {
+                     if (!bar) bar = std::make_unique<Progress>("drift ledger", steps, Progress::Unit::steps);
+                     bar->step(done, stage);
+                   });
+  bar.reset();
+  ledger.config = options.config;
+  ledger.layout = options.layout;
+  std::fputs((options.json ? to_json(ledger).dump(2) + "\n" : to_table(ledger)).c_str(), stdout);
+}
+
 }  // namespace
 
 void add_fullmodel(CLI::App& app) {
@@ -147,6 +174,7 @@ void add_fullmodel(CLI::App& app) {
   h3 fullmodel --block0-receipt build/evidence/block0/receipt.json
   h3 fullmodel inputs --out /tmp/full                   rules of the weights, inputs and gradients for
                                                         fixtures/export_full_model.py
+  h3 fullmodel ledger                                   which stage put how much into the outputs' final drift
   h3 fullmodel reference --check                        whether the bounds follow from the recorded ensemble
 Exit: 0 closed, 1 a tensor beyond its bound or missing, 2 bad input.)");
   auto gate = std::make_shared<GateOptions>();
@@ -168,6 +196,15 @@ Exit: 0 closed, 1 a tensor beyond its bound or missing, 2 bad input.)");
   write->add_option("--seed", inputs->seed, "seed of weights and inputs")->capture_default_str();
   write->add_option("--out", inputs->out, "folder")->required();
   write->callback([=] { write_inputs(*inputs); });
+
+  auto ledger = std::make_shared<LedgerOptions>();
+  auto* print = command->add_subcommand("ledger", "Share of every stage in the final drift of the outputs");
+  print->add_option("--config", ledger->config, "reduced or released")->capture_default_str();
+  print->add_option("--layout", ledger->layout, "named layout")->capture_default_str();
+  print->add_option("--engine", ledger->engine, "cpu, or cuda on a Hopper GPU")->capture_default_str();
+  print->add_option("--seed", ledger->seed, "seed of weights and inputs")->capture_default_str();
+  print->add_flag("--json", ledger->json, "print JSON instead of the table");
+  print->callback([=] { print_ledger(*ledger); });
 
   auto reference = std::make_shared<ReferenceOptions>();
   auto* freeze =
