@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +34,9 @@ double seconds_since(Clock::time_point start) {
   const int input = ::open("/dev/null", O_RDONLY);
   if (output < 0 || input < 0 || ::dup2(input, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(output, 2) < 0)
     ::_exit(127);
+  if (command.told_of_largest_file) ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit largest = {command.largest_file, command.largest_file};
+  if (command.largest_file > 0 && ::setrlimit(RLIMIT_FSIZE, &largest) != 0) ::_exit(127);
   if (!command.working_directory.empty() && ::chdir(command.working_directory.c_str()) != 0) ::_exit(127);
   ::execvp(arguments[0], arguments.data());
   ::dprintf(2, "cannot start %s: %s\n", arguments[0], std::strerror(errno));
@@ -70,6 +74,7 @@ ProcessEnd run_to_end(const Command& command, const std::function<void()>& while
       ::kill(-child, SIGTERM);
     }
     if (end.timed_out && Clock::now() - asked_to_end > kGrace) ::kill(-child, SIGKILL);
+    if (command.kill_when && command.kill_when()) ::kill(-child, SIGKILL);
     while_waiting();
     std::this_thread::sleep_for(pause);
     pause = std::min<std::chrono::milliseconds>(pause * 2, kPoll);

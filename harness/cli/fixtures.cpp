@@ -88,6 +88,7 @@ constexpr std::pair<const char*, const char*> kRecordedBy[] = {
      "build/h3 fullmodel reference --config released --layout medium"},
     {"golden.h5", "build/h3 fixtures golden"},
     {"layouts.h5", "python3 fixtures/export_layouts.py"},
+    {"noise.h5", "python3 fixtures/export_noise.py"},
     {"products.h5", "STEPS=products fixtures/record_on_gpu.sh OUT"},
     {"small_block.h5", "python3 fixtures/export_small_block.py"},
 };
