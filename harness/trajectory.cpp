@@ -203,11 +203,28 @@ std::string TrajectoryDrift::to_string() const {
   return fmt::format("{}, {} {}: {}", step, modality, kind, where);
 }
 
-DriftReport drift_report(const Trajectory& expected, const Trajectory& actual) {
+namespace {
+
+void require_same_request(const Trajectory& expected, const Trajectory& actual) {
   require(expected.contract().sha256 == actual.contract().sha256, "{}: contract {}, {} has {}", actual.path(),
           actual.contract().sha256, expected.path(), expected.contract().sha256);
   require(expected.identity().seed == actual.identity().seed, "{}: seed {}, {} has {}", actual.path(),
           actual.identity().seed, expected.path(), expected.identity().seed);
+}
+
+}  // namespace
+
+void require_same_start(const Trajectory& expected, const Trajectory& actual) {
+  require_same_request(expected, actual);
+  const GenerationState a = expected.initial(), b = actual.initial();
+  require(same_bytes(a.video_rows, b.video_rows), "{}: its video begins with other rows than {}",
+          actual.path(), expected.path());
+  require(same_bytes(a.audio_rows, b.audio_rows), "{}: its audio begins with other rows than {}",
+          actual.path(), expected.path());
+}
+
+DriftReport drift_report(const Trajectory& expected, const Trajectory& actual) {
+  require_same_request(expected, actual);
   DriftReport report;
   Differences differences(report.first);
   for (const auto& [name, derived] : schedules_of(expected.contract())) {

@@ -99,6 +99,10 @@ struct DriftReport {
   bool same() const { return !first; }
 };
 
+// Error unless both are of one contract and seed and begin with the same rows, byte for byte: only then does
+// a distance between their results say something about what computed them.
+void require_same_start(const Trajectory& expected, const Trajectory& actual);
+
 // In the order of execution: schedules, initial rows, then step by step velocity and rows, video before
 // audio. Error for another contract or seed: those two were never meant to be the same.
 DriftReport drift_report(const Trajectory& expected, const Trajectory& actual);

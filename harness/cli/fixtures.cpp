@@ -86,6 +86,8 @@ constexpr std::pair<const char*, const char*> kRecordedBy[] = {
     {"full_model_released_medium.json", "python3 fixtures/export_full_model.py --inputs FOLDER"},
     {"full_model_released_medium_bounds.json",
      "build/h3 fullmodel reference --config released --layout medium"},
+    {"generation_reduced.h5",
+     "python3 fixtures/export_generation.py --weights FOLDER --request FOLDER --device cpu"},
     {"golden.h5", "build/h3 fixtures golden"},
     {"layouts.h5", "python3 fixtures/export_layouts.py"},
     {"noise.h5", "python3 fixtures/export_noise.py"},

@@ -1,6 +1,7 @@
 // h3 generate: a seed's trajectory, evaluation after evaluation, killed and resumed; and what two of them
 // say.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -9,8 +10,11 @@
 #include "harness/generation_run.h"
 #include "harness/model_forward.h"
 #include "harness/progress.h"
+#include "harness/stand_in_decoder.h"
 #include "harness/trajectory.h"
+#include "model/atomic_file.h"
 #include "model/json.h"
+#include "model/safetensors.h"
 
 namespace h3::cli {
 namespace {
@@ -62,6 +66,30 @@ void work_on(const Work& work) {
                 Trajectory(trajectory_of_run(work.folder)).seal().c_str());
 }
 
+// What fixtures/export_generation.py reads: the request's structure, and the rows that each seed begins with.
+void write_request(const GenerationContract& contract, const std::string& folder) {
+  fs::create_directories(folder);
+  const auto write = [&](const std::string& name, const Values& values) {
+    std::vector<TensorSpec> specs;
+    for (const auto& [tensor, value] : values)
+      specs.push_back({.name = tensor, .shape = value.shape(), .dtype = value.dtype()});
+    write_safetensors(folder + "/" + name, specs,
+                      [&](const TensorSpec& spec) { return values.at(spec.name); });
+  };
+  const PackedLayout layout = contract.layout(0);
+  for (const std::uint64_t seed : contract.seeds) {
+    Values inputs = evaluation_inputs(layout, initial_state(contract, seed, keyframe_latents(contract)),
+                                      text_condition(contract));
+    inputs["token_tags"] = layout.token_tags_tensor();
+    write(fmt::format("seed_{}.safetensors", seed), inputs);
+  }
+  const nlohmann::ordered_json facts = {{"contract", nlohmann::json::parse(contract.text)},
+                                        {"contract_sha256", contract.sha256},
+                                        {"condition_video_rows", layout.condition_video_rows},
+                                        {"condition_audio_rows", layout.condition_audio_rows}};
+  write_file(folder + "/request.json", facts.dump(2) + "\n");
+}
+
 void require_receipt(const std::string& path, const GenerationContract& contract) {
   const auto receipt = read_json(path);
   const auto says = [&](const char* field) { return receipt.value(field, std::string()); };
@@ -87,10 +115,34 @@ void compare_trajectories(const std::string& a, const std::string& b, bool as_js
   if (!report.same()) throw CheckFailed();
 }
 
+// Both decoded, by the stand-in where nobody has decoded them; judged by the contract's bounds.
+void compare_decoded(const std::string& a, const std::string& b, const std::string& media_a,
+                     const std::string& media_b, bool as_json) {
+  const Trajectory expected(trajectory_path(a)), actual(trajectory_path(b));
+  require_same_start(expected, actual);
+  const auto decoded = [](const Trajectory& trajectory, const std::string& file) {
+    if (!file.empty()) return read_media(file);
+    return decode_stand_in(trajectory.contract(), state_of(trajectory.step(trajectory.evaluations() - 1)));
+  };
+  const MediaComparison comparison = compare_media(decoded(expected, media_a), decoded(actual, media_b));
+  const auto verdicts = judge(expected.contract().bounds, comparison);
+  if (as_json) {
+    std::printf("%s\n", to_json(comparison, verdicts).dump(2).c_str());
+  } else {
+    std::printf("decoded by            %s\n", comparison.decoder.c_str());
+    for (const BoundVerdict& verdict : verdicts)
+      std::printf("%-20s %10.4g   bound %g: %s\n", verdict.metric.c_str(), verdict.measured, verdict.limit,
+                  verdict.accepted ? "accepted" : "refused");
+    std::printf("%-20s %10.4g   dB, reported only\n", "spectral_distance", comparison.spectral_distance_db);
+  }
+  if (!std::ranges::all_of(verdicts, &BoundVerdict::accepted)) throw CheckFailed();
+}
+
 }  // namespace
 
 void add_generate(CLI::App& app) {
-  auto* command = app.add_subcommand("generate", "A seed's trajectory: run, resume, verify, compare, adopt");
+  auto* command =
+      app.add_subcommand("generate", "A seed's trajectory: run, resume, verify, compare, media, adopt");
   command->require_subcommand(1);
   command->footer(R"(Examples:
   h3 generate run --contract reduced --seed 42 --out run42           49 evaluations of the reduced model on this CPU
@@ -98,8 +150,9 @@ void add_generate(CLI::App& app) {
   h3 generate resume p --verify-last-step                            goes on where it stopped
   h3 generate verify run42/trajectory.h5                             everything but the velocities, derived again
   h3 generate compare run42 other42                                  first step, kind and modality that differ
+  h3 generate media run42 other42                                    decoded, against the contract's bounds
   h3 generate adopt run42                                            after a rebuild from the same source trees
-Exit: 0 ok, 1 trajectories differ, 2 bad input.)");
+Exit: 0 ok, 1 trajectories differ or a bound refuses, 2 bad input.)");
 
   struct Start : Work {
     std::string contract = "reduced", engine = "cpu", receipt;
@@ -157,6 +210,30 @@ Exit: 0 ok, 1 trajectories differ, 2 bad input.)");
   compare->add_option("actual", pair->b, "trajectory.h5, or a run's folder")->required();
   compare->add_flag("--json", pair->json, "print the report as JSON");
   compare->callback([=] { compare_trajectories(pair->a, pair->b, pair->json); });
+
+  struct Decoded : Pair {
+    std::string media_a, media_b;
+  };
+  auto decoded = std::make_shared<Decoded>();
+  auto* media = command->add_subcommand("media", "Pictures and sound of two trajectories against the bounds");
+  media->add_option("expected", decoded->a, "trajectory.h5, or a run's folder")->required();
+  media->add_option("actual", decoded->b, "trajectory.h5, or a run's folder")->required();
+  auto* first =
+      media->add_option("--expected-media", decoded->media_a, "decoded elsewhere (harness/media.h)");
+  media->add_option("--actual-media", decoded->media_b, "likewise")->needs(first);
+  media->add_flag("--json", decoded->json, "print the report as JSON, with a number per frame");
+  media->callback(
+      [=] { compare_decoded(decoded->a, decoded->b, decoded->media_a, decoded->media_b, decoded->json); });
+
+  struct Request {
+    std::string contract = "reduced", folder;
+  };
+  auto request = std::make_shared<Request>();
+  auto* inputs = command->add_subcommand("inputs", "Write what the provider's exporter runs on");
+  inputs->add_option("--contract", request->contract, "a name in fixtures/generation, or a file")
+      ->capture_default_str();
+  inputs->add_option("--out", request->folder, "folder")->required();
+  inputs->callback([=] { write_request(read_contract(contract_path(request->contract)), request->folder); });
 
   auto adopted = std::make_shared<std::string>();
   auto* adopt = command->add_subcommand("adopt", "Hand a run to this build, made from the same source trees");
