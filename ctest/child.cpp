@@ -22,7 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPoll = std::chrono::milliseconds(50);
-constexpr auto kGrace = std::chrono::seconds(2);  // between being asked to end and being killed
+constexpr auto kWatch = std::chrono::milliseconds(2);  // where a moment is waited for
+constexpr auto kGrace = std::chrono::seconds(2);       // between being asked to end and being killed
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -77,7 +78,7 @@ ProcessEnd run_to_end(const Command& command, const std::function<void()>& while
     if (command.kill_when && command.kill_when()) ::kill(-child, SIGKILL);
     while_waiting();
     std::this_thread::sleep_for(pause);
-    pause = std::min<std::chrono::milliseconds>(pause * 2, kPoll);
+    pause = std::min<std::chrono::milliseconds>(pause * 2, command.kill_when ? kWatch : kPoll);
   }
   ::kill(-child, SIGKILL);  // whatever it left behind in its group
   end.seconds = seconds_since(start);

@@ -65,6 +65,7 @@ add_gate(generation TIME_LIMIT 900)
 if(TARGET h3_kernels_cuda)  # engine cuda of the same labels: one more list of required cases each
   add_gate(rows_cuda LABEL rows NEEDS_GPU TIME_LIMIT 1200)
   add_gate(block0_cuda LABEL block0 NEEDS_GPU TIME_LIMIT 1800)
+  add_gate(generation_cuda LABEL generation NEEDS_GPU TIME_LIMIT 900)
   if(TARGET h3_golden_cuda)
     add_gate(fullmodel_cuda LABEL fullmodel NEEDS_GPU TIME_LIMIT 1800)
   endif()

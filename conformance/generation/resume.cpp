@@ -10,6 +10,9 @@
 #include "conformance/errors.h"
 #include "conformance/generation/reduced.h"
 #include "model/atomic_file.h"
+#ifdef H3_HAVE_CUDA
+#include "kernels/cuda/device.h"
+#endif
 
 namespace h3 {
 namespace {
@@ -18,35 +21,64 @@ namespace fs = std::filesystem;
 
 // ---- a whole seed, preempted
 
-class PreemptedRun : public testing::TestWithParam<std::uint64_t> {};
+struct PreemptedRow {
+  const char* contract;
+  std::uint64_t seed;
+  const char* engine;
+  std::int64_t kills;
+};
+void PrintTo(const PreemptedRow& row, std::ostream* out) {
+  std::string name = row.contract;
+  std::ranges::replace(name, '-', '_');
+  *out << name << "_seed_" << row.seed << "_" << row.engine;
+}
 
-// Killed at three random moments, resumed, the last saved step verified each time: every promised file is
-// that of the run beside it which nobody touched; its trajectory verifies, and the two compare as the same.
+class PreemptedRun : public testing::TestWithParam<PreemptedRow> {
+ protected:
+  void SetUp() override {
+#ifdef H3_HAVE_CUDA
+    if (GetParam().engine != std::string("cuda")) return;
+    if (const std::string why = cuda::why_unavailable(); !why.empty())
+      GTEST_SKIP() << "no_device: no Hopper GPU: " << why;
+#endif
+  }
+};
+
+// Killed at random moments, resumed, the last saved step verified each time: every promised file is that of
+// the run beside it which nobody touched; its trajectory verifies, and the two compare as the same.
 TEST_P(PreemptedRun, ends_with_the_bytes_of_an_uninterrupted_one) {
+  const PreemptedRow& row = GetParam();
   const Scratch scratch;
   const std::string whole = scratch.path("whole"), preempted = scratch.path("preempted");
-  const std::string seed = std::to_string(GetParam());
-  const Ended alone = run_h3(scratch, {"run", "--contract", "reduced", "--seed", seed, "--out", whole});
+  const std::int64_t evaluations = read_contract(contract_file(row.contract)).evaluations();
+  const auto run_into = [&](const std::string& folder) {
+    return std::vector<std::string>{
+        "run",      "--contract", row.contract, "--seed", std::to_string(row.seed),
+        "--engine", row.engine,   "--out",      folder};
+  };
+  const Ended alone = run_h3(scratch, run_into(whole));
   ASSERT_EQ(alone.end.exit_code, 0) << alone.output;
 
-  std::mt19937_64 random(GetParam());
-  int killed = 0;
-  std::vector<std::string> arguments = {"run", "--contract", "reduced", "--seed", seed, "--out", preempted};
-  for (const std::int64_t until :
-       {std::int64_t(random() % 12), std::int64_t(12 + random() % 12), std::int64_t(36)}) {
+  std::mt19937_64 random(row.seed);
+  std::int64_t killed = 0;
+  std::vector<std::string> arguments = run_into(preempted);
+  for (std::int64_t kill = 0; kill < row.kills; ++kill) {
+    const std::int64_t share = evaluations / row.kills;
+    const auto until =
+        kill * share + std::int64_t(random() % std::uint64_t(std::max<std::int64_t>(share / 2, 1)));
     gate::Command command;
     command.kill_when = [&] { return saved_steps(preempted) > until; };
     killed += run_h3(scratch, arguments, command).end.signal == SIGKILL;
     ASSERT_TRUE(fs::exists(preempted + "/run.json"));
     arguments = {"resume", preempted, "--verify-last-step"};
   }
-  EXPECT_EQ(killed, 3);
-  EXPECT_LT(saved_steps(preempted), 49);
+  EXPECT_EQ(killed, row.kills);
+  EXPECT_LT(saved_steps(preempted), evaluations);
   const Ended last = run_h3(scratch, arguments);
   ASSERT_EQ(last.end.exit_code, 0) << last.output;
 
   const auto expected = promised_files(whole);
-  EXPECT_EQ(expected.size(), 2u + 2 * 49 + 1);
+  EXPECT_EQ(std::int64_t(expected.size()), 2 + 2 * evaluations + 1);
   EXPECT_EQ(promised_files(preempted), expected);
   EXPECT_EQ(run_h3(scratch, {"verify", preempted}).end.exit_code, 0);
   const Ended compared = run_h3(scratch, {"compare", whole, preempted});
@@ -54,8 +86,19 @@ TEST_P(PreemptedRun, ends_with_the_bytes_of_an_uninterrupted_one) {
   EXPECT_NE(compared.output.find("first_drift: none"), std::string::npos) << compared.output;
 }
 
-INSTANTIATE_TEST_SUITE_P(generation, PreemptedRun, testing::Values(42, 43, 44),
-                         [](const auto& info) { return fmt::format("reduced_seed_{}", info.param); });
+const auto kPreemptedName = [](const auto& info) { return testing::PrintToString(info.param); };
+
+INSTANTIATE_TEST_SUITE_P(generation, PreemptedRun,
+                         testing::Values(PreemptedRow{"reduced", 42, "cpu", 3},
+                                         PreemptedRow{"reduced", 43, "cpu", 3},
+                                         PreemptedRow{"reduced", 44, "cpu", 3}),
+                         kPreemptedName);
+#ifdef H3_HAVE_CUDA
+INSTANTIATE_TEST_SUITE_P(generation_cuda, PreemptedRun,
+                         testing::Values(PreemptedRow{"preflight-6", 42, "cuda", 2},
+                                         PreemptedRow{"reduced", 42, "cuda", 3}),
+                         kPreemptedName);
+#endif
 
 // ---- killed at a byte
 

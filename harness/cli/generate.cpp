@@ -2,13 +2,16 @@
 // say.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 
 #include "fixtures/path.h"
 #include "harness/cli/commands.h"
+#include "harness/compare.h"
 #include "harness/generation_run.h"
 #include "harness/model_forward.h"
+#include "harness/pictures.h"
 #include "harness/progress.h"
 #include "harness/stand_in_decoder.h"
 #include "harness/trajectory.h"
@@ -34,19 +37,36 @@ std::string trajectory_path(const std::string& path) {
 
 struct Work {
   std::string folder, checkpoint;
+  std::string receipt;  // of gate fullmodel; empty: not asked for
   RunLimits limits;
 };
+
+void require_receipt(const std::string& path, const GenerationContract& contract) {
+  const auto receipt = read_json(path);
+  const auto says = [&](const char* field) { return receipt.value(field, std::string()); };
+  require(says("gate") == "fullmodel" && says("verdict") == "closed",
+          "{}: not the receipt of a closed gate fullmodel", path);
+  require(says("config") == contract.config_name && says("weights") == contract.weights,
+          "{}: of config {} and weights {}, the contract is for {} and {}", path, says("config"),
+          says("weights"), contract.config_name, contract.weights);
+}
+
+std::unique_ptr<Weights> weights_of(const GenerationContract& contract, const std::string& checkpoint) {
+  auto weights = open_weights(checkpoint, contract.weights_seed, contract.config);
+  require(weights->identity() == contract.weights, "weights {}: the contract is for {}", weights->identity(),
+          contract.weights);
+  require(weights->config() == contract.config, "{}: weights of another model than config {}", checkpoint,
+          contract.config_name);
+  return weights;
+}
 
 // Goes on with a run until it is sealed or its share of evaluations is done.
 void work_on(const Work& work) {
   const GenerationContract contract = contract_of_run(work.folder);
+  if (!work.receipt.empty()) require_receipt(work.receipt, contract);
   const RunRecord record = record_of_run(work.folder);
   const std::string engine = record.identity.engine.substr(0, record.identity.engine.find(' '));
-  const auto weights = open_weights(work.checkpoint, contract.weights_seed, contract.config);
-  require(weights->identity() == contract.weights, "weights {}: the contract is for {}", weights->identity(),
-          contract.weights);
-  require(weights->config() == contract.config, "{}: weights of another model than config {}",
-          work.checkpoint, contract.config_name);
+  const auto weights = weights_of(contract, work.checkpoint);
   const auto execution = engine_named(engine, contract.config);
   ModelForward model(*execution, *weights);
   const RunOutcome outcome = [&] {
@@ -90,14 +110,45 @@ void write_request(const GenerationContract& contract, const std::string& folder
   write_file(folder + "/request.json", facts.dump(2) + "\n");
 }
 
-void require_receipt(const std::string& path, const GenerationContract& contract) {
-  const auto receipt = read_json(path);
-  const auto says = [&](const char* field) { return receipt.value(field, std::string()); };
-  require(says("gate") == "fullmodel" && says("verdict") == "closed",
-          "{}: not the receipt of a closed gate fullmodel", path);
-  require(says("config") == contract.config_name && says("weights") == contract.weights,
-          "{}: of config {} and weights {}, the contract is for {} and {}", path, says("config"),
-          says("weights"), contract.config_name, contract.weights);
+struct Forced {
+  std::string recorded, contract = "reduced", engine = "cpu", checkpoint;
+};
+
+// Our evaluations at the states that the provider's own velocities lead to: an error of ours stays in its
+// step.
+void compare_forced(const Forced& options) {
+  const GenerationContract contract = read_contract(contract_path(options.contract));
+  const Hdf5Reader recorded(options.recorded);
+  require(recorded.string_attribute("/", "contract_sha256") == contract.sha256,
+          "{}: recorded for another contract than {}", options.recorded, options.contract);
+  const std::uint64_t seed = contract.seeds.front();
+  const std::string group = fmt::format("seed_{}/velocity/default/", seed);
+  const Tensor video = recorded.read(group + "video"), audio = recorded.read(group + "audio");
+  const auto of_step = [](const Tensor& all, std::int64_t step) {
+    return all.row_range(step, 1).reshaped({all.shape()[1], all.shape()[2]});
+  };
+  const auto weights = weights_of(contract, options.checkpoint);
+  const auto execution = engine_named(options.engine, contract.config);
+  ModelForward model(*execution, *weights);
+  GenerationState state = initial_state(contract, seed, keyframe_latents(contract));
+  const Tensor text = text_condition(contract);
+  std::printf("step   video velocity  audio velocity   (relative L2 to the provider's)      seconds\n");
+  bool same = true;
+  for (std::int64_t step = 0; step < video.shape()[0]; ++step) {
+    const PackedLayout layout = contract.layout(step);
+    const auto start = std::chrono::steady_clock::now();
+    const Values ours = model.evaluate(evaluation_inputs(layout, state, text));
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const Values provider = {{"video_output", of_step(video, step)}, {"audio_output", of_step(audio, step)}};
+    const Comparison of_video = compare(provider.at("video_output"), ours.at("video_output")),
+                     of_audio = compare(provider.at("audio_output"), ours.at("audio_output"));
+    const bool equal = of_video.same_bits() && of_audio.same_bits();
+    std::printf("%4lld %16.3e %15.3e   %-35s %10.2f\n", static_cast<long long>(step), of_video.relative_l2,
+                of_audio.relative_l2, equal ? "= provider" : "other bytes", seconds);
+    same = same && equal;
+    state = euler_step(contract, layout, step, state, provider);
+  }
+  if (!same) throw CheckFailed();
 }
 
 void compare_trajectories(const std::string& a, const std::string& b, bool as_json) {
@@ -115,18 +166,27 @@ void compare_trajectories(const std::string& a, const std::string& b, bool as_js
   if (!report.same()) throw CheckFailed();
 }
 
-// Both decoded, by the stand-in where nobody has decoded them; judged by the contract's bounds.
-void compare_decoded(const std::string& a, const std::string& b, const std::string& media_a,
-                     const std::string& media_b, bool as_json) {
-  const Trajectory expected(trajectory_path(a)), actual(trajectory_path(b));
+struct Decoded {
+  std::string a, b;              // trajectories
+  std::string media_a, media_b;  // decoded elsewhere; empty: by the stand-in
+  std::string pictures;          // folder
+  bool json = false;
+};
+
+void compare_decoded(const Decoded& options) {
+  const Trajectory expected(trajectory_path(options.a)), actual(trajectory_path(options.b));
   require_same_start(expected, actual);
   const auto decoded = [](const Trajectory& trajectory, const std::string& file) {
     if (!file.empty()) return read_media(file);
     return decode_stand_in(trajectory.contract(), state_of(trajectory.step(trajectory.evaluations() - 1)));
   };
-  const MediaComparison comparison = compare_media(decoded(expected, media_a), decoded(actual, media_b));
-  const auto verdicts = judge(expected.contract().bounds, comparison);
-  if (as_json) {
+  const Media media_a = decoded(expected, options.media_a), media_b = decoded(actual, options.media_b);
+  const MediaComparison comparison = compare_media(media_a, media_b);
+  const MediaBounds bounds = expected.contract().bounds;
+  const auto verdicts = judge(bounds, comparison);
+  if (!options.pictures.empty())
+    write_pictures(options.pictures, bounds, media_a, media_b, comparison, drift_report(expected, actual));
+  if (options.json) {
     std::printf("%s\n", to_json(comparison, verdicts).dump(2).c_str());
   } else {
     std::printf("decoded by            %s\n", comparison.decoder.c_str());
@@ -155,7 +215,7 @@ void add_generate(CLI::App& app) {
 Exit: 0 ok, 1 trajectories differ or a bound refuses, 2 bad input.)");
 
   struct Start : Work {
-    std::string contract = "reduced", engine = "cpu", receipt;
+    std::string contract = "reduced", engine = "cpu";
     std::uint64_t seed = 42;
   };
   auto start = std::make_shared<Start>();
@@ -183,6 +243,7 @@ Exit: 0 ok, 1 trajectories differ or a bound refuses, 2 bad input.)");
   resume->add_option("folder", work->folder, "folder of the run")->required();
   resume->add_option("--checkpoint", work->checkpoint, "folder with the weights that the contract names");
   resume->add_option("--evaluations", work->limits.evaluations, "stop after this many");
+  resume->add_option("--fullmodel-receipt", work->receipt, "likewise: go on only with it");
   resume->add_flag("--verify-last-step", work->limits.verify_last_step,
                    "evaluate the last saved step again and compare every byte");
   resume->callback([=] { work_on(*work); });
@@ -211,9 +272,6 @@ Exit: 0 ok, 1 trajectories differ or a bound refuses, 2 bad input.)");
   compare->add_flag("--json", pair->json, "print the report as JSON");
   compare->callback([=] { compare_trajectories(pair->a, pair->b, pair->json); });
 
-  struct Decoded : Pair {
-    std::string media_a, media_b;
-  };
   auto decoded = std::make_shared<Decoded>();
   auto* media = command->add_subcommand("media", "Pictures and sound of two trajectories against the bounds");
   media->add_option("expected", decoded->a, "trajectory.h5, or a run's folder")->required();
@@ -222,8 +280,19 @@ Exit: 0 ok, 1 trajectories differ or a bound refuses, 2 bad input.)");
       media->add_option("--expected-media", decoded->media_a, "decoded elsewhere (harness/media.h)");
   media->add_option("--actual-media", decoded->media_b, "likewise")->needs(first);
   media->add_flag("--json", decoded->json, "print the report as JSON, with a number per frame");
-  media->callback(
-      [=] { compare_decoded(decoded->a, decoded->b, decoded->media_a, decoded->media_b, decoded->json); });
+  media->add_option("--pictures", decoded->pictures,
+                    "write frames.png, frames.svg and steps.svg into this folder");
+  media->callback([=] { compare_decoded(*decoded); });
+
+  auto forced = std::make_shared<Forced>();
+  auto* teacher =
+      command->add_subcommand("forced", "Every evaluation at the provider's own states, beside its velocity");
+  teacher->add_option("recorded", forced->recorded, "written by fixtures/export_generation.py")->required();
+  teacher->add_option("--contract", forced->contract, "a name in fixtures/generation, or a file")
+      ->capture_default_str();
+  teacher->add_option("--engine", forced->engine, "cpu, or cuda on a Hopper GPU")->capture_default_str();
+  teacher->add_option("--checkpoint", forced->checkpoint, "folder with the weights that the contract names");
+  teacher->callback([=] { compare_forced(*forced); });
 
   struct Request {
     std::string contract = "reduced", folder;
