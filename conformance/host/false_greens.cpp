@@ -427,6 +427,8 @@ const TamperRow kTampers[] = {
     {"a_prettier_receipt", "receipt.json",
      [](std::string& t) { replace_first(t, "\"passed\": 3", "\"passed\": 4"); },
      "receipt.json: passed is 4, the ledger says 3"},
+    {"another_machine", "receipt.json",
+     [](std::string& t) { replace_first(t, "\"cores\": ", "\"cores\": 9"); }, "receipt.json: environment is"},
     {"a_prettier_xml", "junit.xml", [](std::string& t) { replace_first(t, "errors=\"0\"", "errors=\"\""); },
      "junit.xml is not what the ledger says"},
 };
