@@ -5,12 +5,12 @@
 #
 # Needs what a build needs, nvcc and compute-sanitizer; with diffusers 0.42.1 and torch in python3 the provider is timed, too.
 # CMAKE_ARGS may say where packages lie, H3_BUILD_DIR where to build, STEPS picks some of:
-# build rows cutlass block0 fullmodel bytes bench memcheck racecheck initcheck synccheck.
+# build rows cutlass block0 fullmodel generation bytes bench memcheck racecheck initcheck synccheck.
 set -uo pipefail
 out=$(realpath -m "${1:?usage: ctest/verify_on_gpu.sh OUT}")
 cd "$(dirname "$0")/.."
 build=${H3_BUILD_DIR:-/tmp/h3-verify}
-steps=" ${STEPS:-build rows cutlass block0 fullmodel bytes bench memcheck racecheck initcheck synccheck} "
+steps=" ${STEPS:-build rows cutlass block0 fullmodel generation bytes bench memcheck racecheck initcheck synccheck} "
 mkdir -p "$out"
 table=() status=0
 
@@ -70,6 +70,7 @@ step rows gate rows_cuda
 [ -f "$build/libh3_golden_cutlass.a" ] && step cutlass gate rows_cutlass
 step block0 gate block0_cuda
 step fullmodel gate fullmodel_cuda
+step generation gate generation_cuda
 step bytes same_bytes
 step bench race
 for tool in memcheck racecheck initcheck synccheck; do step "$tool" sanitize "$tool"; done

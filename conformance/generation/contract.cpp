@@ -79,7 +79,7 @@ TEST_P(ContractBadInput, is_refused) {
 
 const BadContract kBad[] = {
     {"another_schema", "h3_generation_1", "h3_generation_2", "'contract' is \"h3_generation_2\""},
-    {"unknown_config", "\"reduced\"", "\"large\"", "config 'large': expected released or reduced"},
+    {"unknown_config", "\"reduced\"", "\"large\"", "config 'large': expected released"},
     {"missing_field", "\"frames\": 5,", "", "'frames' is missing"},
     {"unknown_field", "\"frames\": 5,", "\"frames\": 5, \"guidance\": 3,", "'guidance' is no field"},
     {"field_twice", "\"frames\": 5,", "\"frames\": 5, \"frames\": 22,", "'frames' appears twice"},
