@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPoll = std::chrono::milliseconds(50);
-constexpr auto kGrace = std::chrono::seconds(2);  // between being asked to end and being killed
+constexpr auto kWatch = std::chrono::milliseconds(2);  // where a moment is waited for
+constexpr auto kGrace = std::chrono::seconds(2);       // between being asked to end and being killed
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -33,6 +35,9 @@ double seconds_since(Clock::time_point start) {
   const int input = ::open("/dev/null", O_RDONLY);
   if (output < 0 || input < 0 || ::dup2(input, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(output, 2) < 0)
     ::_exit(127);
+  if (command.told_of_largest_file) ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit largest = {command.largest_file, command.largest_file};
+  if (command.largest_file > 0 && ::setrlimit(RLIMIT_FSIZE, &largest) != 0) ::_exit(127);
   if (!command.working_directory.empty() && ::chdir(command.working_directory.c_str()) != 0) ::_exit(127);
   ::execvp(arguments[0], arguments.data());
   ::dprintf(2, "cannot start %s: %s\n", arguments[0], std::strerror(errno));
@@ -70,9 +75,10 @@ ProcessEnd run_to_end(const Command& command, const std::function<void()>& while
       ::kill(-child, SIGTERM);
     }
     if (end.timed_out && Clock::now() - asked_to_end > kGrace) ::kill(-child, SIGKILL);
+    if (command.kill_when && command.kill_when()) ::kill(-child, SIGKILL);
     while_waiting();
     std::this_thread::sleep_for(pause);
-    pause = std::min<std::chrono::milliseconds>(pause * 2, kPoll);
+    pause = std::min<std::chrono::milliseconds>(pause * 2, command.kill_when ? kWatch : kPoll);
   }
   ::kill(-child, SIGKILL);  // whatever it left behind in its group
   end.seconds = seconds_since(start);

@@ -1,6 +1,7 @@
 // Runs one program to its end, or to its time limit.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,6 +13,10 @@ struct Command {
   std::string working_directory = "";       // "" keeps ours
   std::string output_file = "";             // receives stdout and stderr; overwritten
   double time_limit = 0;                    // seconds; 0 is none
+  std::function<bool()> kill_when = {};     // asked all the time; true: killed at once
+  std::uint64_t largest_file = 0;           // bytes that it may write to one file; 0: as many as it likes.
+                                            // The first byte beyond them kills it by SIGXFSZ ...
+  bool told_of_largest_file = false;        // ... or comes back as an error, like a full disk
 };
 
 struct ProcessEnd {

@@ -5,12 +5,12 @@
 #
 # Needs what a build needs, nvcc and compute-sanitizer; with diffusers 0.42.1 and torch in python3 the provider is timed, too.
 # CMAKE_ARGS may say where packages lie, H3_BUILD_DIR where to build, STEPS picks some of:
-# build rows cutlass block0 fullmodel parallel nccl bytes bench memcheck racecheck initcheck synccheck.
+# build rows cutlass block0 fullmodel generation parallel nccl bytes bench memcheck racecheck initcheck synccheck.
 set -uo pipefail
 out=$(realpath -m "${1:?usage: ctest/verify_on_gpu.sh OUT}")
 cd "$(dirname "$0")/.."
 build=${H3_BUILD_DIR:-/tmp/h3-verify}
-steps=" ${STEPS:-build rows cutlass block0 fullmodel parallel nccl bytes bench memcheck racecheck initcheck synccheck} "
+steps=" ${STEPS:-build rows cutlass block0 fullmodel generation parallel nccl bytes bench memcheck racecheck initcheck synccheck} "
 mkdir -p "$out"
 table=() status=0
 
@@ -70,6 +70,7 @@ step rows gate rows_cuda
 [ -f "$build/libh3_golden_cutlass.a" ] && step cutlass gate rows_cutlass
 step block0 gate block0_cuda
 step fullmodel gate fullmodel_cuda
+step generation gate generation_cuda
 # Where the linker does not find NCCL, the one that PyTorch brings.
 if [ -z "${H3_NCCL_LIBRARY:-}" ] && ! ldconfig -p | grep -q libnccl.so.2; then
   H3_NCCL_LIBRARY=$(python3 -c 'import nvidia.nccl as n; print(n.__path__[0] + "/lib/libnccl.so.2")' 2>/dev/null) && export H3_NCCL_LIBRARY

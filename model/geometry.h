@@ -9,6 +9,7 @@ namespace h3 {
 
 inline constexpr std::int64_t kFramesPerSecond = 24;
 inline constexpr std::int64_t kAudioLatentsPerSecond = 40;
+inline constexpr std::int64_t kAudioSampleRate = 32000;
 inline constexpr std::int64_t kAudioChannels = 2;     // stereo, packed channel by channel
 inline constexpr std::int64_t kPixelsPerLatent = 16;  // both axes
 inline constexpr std::int64_t kCanvasMultiple = 32;   // a latent patch of 2 x 2

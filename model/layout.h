@@ -103,6 +103,11 @@ PackedLayout build_fl2va(std::span<const std::int64_t> text_tags, const Target& 
 PackedLayout build_ref2va(std::span<const std::int64_t> text_tags, std::span<const Reference> references,
                           const Target& target, StepTimes times, const Config& config = {});
 
+// Tags of a text with keyframes: per keyframe 4 label rows and its vision block, tagged video; then the
+// prompt. Error when the text is shorter than its blocks.
+std::vector<std::int64_t> keyframe_text_tags(std::int64_t text_rows, std::int64_t vision_rows,
+                                             std::int64_t keyframes);
+
 // The layouts that gates are run on: FL2VA at evaluation 20 of the 50-point schedules, so that three times
 // occur {video, audio, 0.999}. Pinned by SHA-256 in conformance/host/layout.cpp. How the rows are split is
 // this suite's own choice within the provider's rule:
@@ -111,7 +116,6 @@ PackedLayout build_ref2va(std::span<const std::int64_t> text_tags, std::span<con
 //   medium     S =  3160   1070 text, keyframes first and last (14x16), 2 x 37 audio, 7 frames
 //   768p-124f  S = 38974   256 text, keyframe first (24x42: 1344x768 pixels), 2 x 207 audio, 37 frames
 // medium reaches rotary times above 1000, where unreduced angles fail.
-// Per keyframe the text holds 4 label rows and a vision block tagged video; the prompt follows.
 std::vector<std::string> layout_names();
 PackedLayout named_layout(std::string_view name);  // error naming the known ones
 

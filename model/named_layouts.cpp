@@ -28,25 +28,30 @@ const std::vector<NamedLayout>& table() {
 
 constexpr std::int64_t kLabelRows = 4;  // "<Picture i>: "
 
-// The label, the vision block, and after all keyframes the prompt.
-std::vector<std::int64_t> text_tags(const NamedLayout& layout) {
-  std::vector<std::int64_t> tags;
-  for (std::size_t k = 0; k < layout.anchors.size(); ++k) {
-    tags.insert(tags.end(), kLabelRows, std::int64_t(Tag::text));
-    tags.insert(tags.end(), std::size_t(layout.vision_rows), std::int64_t(Tag::video));
-  }
-  tags.resize(std::size_t(layout.text_rows), std::int64_t(Tag::text));
-  return tags;
-}
-
 PackedLayout built(const NamedLayout& layout) {
   constexpr std::size_t kEvaluation = 20;
   const StepTimes times = {make_schedule(kDefaultGridPoints, kVideoShift).timesteps[kEvaluation],
                            make_schedule(kDefaultGridPoints, kAudioShift).timesteps[kEvaluation]};
-  return build_fl2va(text_tags(layout), target_of(layout.frames, layout.canvas), layout.anchors, times);
+  const auto tags =
+      keyframe_text_tags(layout.text_rows, layout.vision_rows, std::int64_t(layout.anchors.size()));
+  return build_fl2va(tags, target_of(layout.frames, layout.canvas), layout.anchors, times);
 }
 
 }  // namespace
+
+std::vector<std::int64_t> keyframe_text_tags(std::int64_t text_rows, std::int64_t vision_rows,
+                                             std::int64_t keyframes) {
+  const std::int64_t shortest = keyframes * (kLabelRows + vision_rows);
+  require(vision_rows >= 0 && text_rows >= shortest, "text of {} rows: {} keyframes take at least {}",
+          text_rows, keyframes, shortest);
+  std::vector<std::int64_t> tags;
+  for (std::int64_t k = 0; k < keyframes; ++k) {
+    tags.insert(tags.end(), kLabelRows, std::int64_t(Tag::text));
+    tags.insert(tags.end(), std::size_t(vision_rows), std::int64_t(Tag::video));
+  }
+  tags.resize(std::size_t(text_rows), std::int64_t(Tag::text));
+  return tags;
+}
 
 std::vector<std::string> layout_names() {
   std::vector<std::string> names;

@@ -14,8 +14,8 @@
 namespace h3 {
 namespace {
 
-constexpr const char* kFiles[] = {"attention_backward", "block0",     "block0_backward",
-                                  "device_functions",   "golden",     "layouts",
+constexpr const char* kFiles[] = {"attention_backward", "block0",     "block0_backward", "device_functions",
+                                  "generation_reduced", "golden",     "layouts",         "noise",
                                   "products",           "small_block"};
 
 class Fixture : public testing::TestWithParam<const char*> {

@@ -83,8 +83,11 @@ constexpr std::pair<const char*, const char*> kRecordedBy[] = {
     {"full_model_released_small.json", "python3 fixtures/export_full_model.py --inputs FOLDER"},
     {"full_model_released_small_bounds.json",
      "build/h3 fullmodel reference --config released --layout small"},
+    {"generation_reduced.h5",
+     "python3 fixtures/export_generation.py --weights FOLDER --request FOLDER --device cpu"},
     {"golden.h5", "build/h3 fixtures golden"},
     {"layouts.h5", "python3 fixtures/export_layouts.py"},
+    {"noise.h5", "python3 fixtures/export_noise.py"},
     {"products.h5", "STEPS=products fixtures/record_on_gpu.sh OUT"},
     {"small_block.h5", "python3 fixtures/export_small_block.py"},
 };
