@@ -31,6 +31,18 @@ file(GLOB false_greens CONFIGURE_DEPENDS ctest/false_greens/*.cpp)
 add_executable(h3_false_greens ${false_greens} conformance/main.cpp conformance/listener.cpp conformance/claims.cpp)
 target_link_libraries(h3_false_greens PRIVATE h3_harness GTest::gtest)
 
+# Candidates as somebody else would build them: a right one, a wrong one, and two that are none.
+function(add_candidate name source)
+  add_library(h3_${name} SHARED conformance/candidates/${source}.c)
+  target_compile_definitions(h3_${name} PRIVATE ${ARGN})
+  set_target_properties(h3_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  add_dependencies(h3_conformance h3_${name})
+endfunction()
+add_candidate(example_candidate gate_residual)
+add_candidate(example_candidate_fused gate_residual FUSED)
+add_candidate(other_version other_version)
+add_candidate(no_candidate no_candidate)
+
 set_target_properties(h3_conformance h3_false_greens h3_gate PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 add_dependencies(h3_conformance h3 h3_gate h3_false_greens)  # its cases run them
 

@@ -1,5 +1,7 @@
 #include "harness/execution.h"
 
+#include "harness/execution_candidate.h"
+
 namespace h3 {
 
 const char* name_of(Binding binding) {
@@ -12,6 +14,8 @@ const char* name_of(Binding binding) {
       return "reference";
     case Binding::native:
       return "native";
+    case Binding::candidate:
+      return "candidate";
   }
   return "?";
 }
@@ -24,7 +28,8 @@ NodeGradients Execution::backward(const Node&, std::span<const Tensor>, std::spa
 std::unique_ptr<Execution> engine_named(const std::string& name, const Config& config) {
   if (name == "cpu") return cpu_execution(config);
   if (name == "cuda") return cuda_execution(config);
-  fail("engine '{}': expected cpu or cuda", name);
+  if (name.ends_with(".so")) return candidate_execution(name, config);
+  fail("engine '{}': expected cpu, cuda or a candidate's library (.so)", name);
 }
 
 #ifndef H3_HAVE_CUDA

@@ -13,8 +13,9 @@
 
 namespace h3 {
 
-// What computed a node. A strict run is accepted only when every node is `row`.
-enum class Binding { row, interim, reference, native };
+// What computed a node. A strict run is accepted only when every node is `row`; one of somebody else's
+// kernels when every node is `row` or `candidate`.
+enum class Binding { row, interim, reference, native, candidate };
 const char* name_of(Binding binding);
 
 // What a block needs besides its packed rows, FP32.
@@ -65,7 +66,8 @@ std::unique_ptr<Execution> cpu_execution(const Config& config = {});
 std::unique_ptr<Execution> cuda_execution(const Config& config = {});
 std::string cuda_device_name();  // "NVIDIA H200"; an Error likewise
 
-// "cpu" or "cuda".
+// "cpu", "cuda", or the path of a candidate, a shared library (harness/execution_candidate.h): it ends in
+// ".so".
 std::unique_ptr<Execution> engine_named(const std::string& name, const Config& config = {});
 
 // FP32 between nodes (FP64 for FP64 inputs), FP64 accumulation. `ordered` sums in one fixed order (byte for

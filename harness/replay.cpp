@@ -88,7 +88,9 @@ std::optional<Drift> ReplayReport::first_batch_drift() const {
 }
 
 std::int64_t ReplayReport::nodes_bound_to_row() const {
-  return std::ranges::count_if(nodes, [](const NodeResult& node) { return node.binding == Binding::row; });
+  return std::ranges::count_if(nodes, [](const NodeResult& node) {
+    return node.binding == Binding::row || node.binding == Binding::candidate;
+  });
 }
 
 bool ReplayReport::accepted() const {
@@ -108,6 +110,7 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
 
   ReplayReport report;
   report.request = request;
+  report.request.engine = engine.name();  // of a candidate its own name, not where its library lies
   report.graph = graph.name;
   report.layout_sha256 = run.layout.sha256();
   report.weights = run.weights->identity();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/report_parts.h"
 
 namespace h3 {
@@ -29,8 +31,9 @@ std::string to_table(const ReplayReport& report, bool colour) {
         !boundary.equals_provider
             ? "(no record)"
             : paint(*boundary.equals_provider, *boundary.equals_provider ? "= provider;" : "DIFFERS;"));
-  out +=
-      fmt::format("\nbindings              {} of {} row\n", report.nodes_bound_to_row(), report.nodes.size());
+  const auto candidates = std::ranges::count(report.nodes, Binding::candidate, &NodeResult::binding);
+  out += fmt::format("\nbindings              {} of {} row{}\n", report.nodes_bound_to_row() - candidates,
+                     report.nodes.size(), candidates ? fmt::format(", {} candidate", candidates) : "");
   const auto line = [&](const char* name, const std::optional<Drift>& drift, bool checked,
                         const char* why_not) {
     out += fmt::format("{:<22}{}\n", name, drift_cell(paint, drift, checked, why_not));
