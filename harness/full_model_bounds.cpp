@@ -42,7 +42,7 @@ double finite(const nlohmann::json& value, const std::string& what) {
 double largest(const EnsembleTensor& tensor, Measure measure, std::size_t without) {
   double most = 0;
   for (std::size_t m = 0; m < tensor.errors.size(); ++m)
-    if (m != without) most = std::max(most, tensor.errors[m].of(measure).relative_l2);
+    if (m != without) most = std::max(most, tensor.errors[m].of(measure));
   return most;
 }
 
@@ -67,8 +67,8 @@ Ensemble ensemble_from_json(const nlohmann::json& json, const std::string& what)
     require(from.is_object() && from.contains(name), "{}: no '{}'", what, name);
     return from.at(name);
   };
-  require(field(json, "schema") == "h3.full_model_ensemble.v2", "{}: schema {}, expected {}", what,
-          json.at("schema").dump(), "h3.full_model_ensemble.v2");
+  require(field(json, "schema") == "h3.full_model_ensemble.v3", "{}: schema {}, expected {}", what,
+          json.at("schema").dump(), "h3.full_model_ensemble.v3");
   Ensemble ensemble;
   ensemble.config = field(json, "config").get<std::string>();
   ensemble.layout = field(json, "layout").get<std::string>();
@@ -85,14 +85,12 @@ Ensemble ensemble_from_json(const nlohmann::json& json, const std::string& what)
                           name,
                           dtype_named(field(entry, "dtype").get<std::string>(), at),
                           finite(field(entry, "norm"), at),
+                          finite(field(entry, "default_max_abs"), at),
                           {},
                           entry.value("xxh3_128", "")};
     for (const auto& member : ensemble.members) {
       const auto& errors = field(field(entry, "errors"), member.c_str());
-      const auto read = [&](Measure measure) -> MemberError {
-        const auto& error = field(errors, name_of(measure));
-        return {finite(field(error, "relative_l2"), at), finite(field(error, "max_abs"), at)};
-      };
+      const auto read = [&](Measure measure) { return finite(field(errors, name_of(measure)), at); };
       tensor.errors.push_back({read(Measure::chained), read(Measure::isolated)});
     }
     ensemble.tensors.push_back(std::move(tensor));
@@ -109,7 +107,7 @@ EnsembleRule rule_of(const Ensemble& ensemble, Measure measure) {
     double factor = 0;
     std::string decides;
     for (const auto& tensor : ensemble.tensors) {
-      const double above = tensor.errors[m].of(measure).relative_l2 - rounding_floor(tensor.dtype),
+      const double above = tensor.errors[m].of(measure) - rounding_floor(tensor.dtype),
                    others = largest(tensor, measure, m);
       if (above <= 0) continue;
       require(others > 0, "ensemble {}: {} of {}: only member {} has an error", ensemble.config,
@@ -175,7 +173,7 @@ std::string bounds_text(const Ensemble& ensemble) {
       {"weights", ensemble.weights},
       {"seed", ensemble.seed},
       {"provider", ensemble.provenance},
-      {"formula", "relative_l2 <= k * max over the members of their relative_l2 to float64 + floor"},
+      {"formula", "relative_l2 <= k * max over the members of their distance to float64 + floor"},
       {"k_is", "the smallest tenth at which every member, held out, passes against the others"},
       {"floor_is", "u / sqrt(3): one rounding to the tensor's own type, u = 2^-8 for bf16, 2^-24 for fp32"},
       {"chained_is",
@@ -205,8 +203,8 @@ std::string bounds_text(const Ensemble& ensemble) {
                   {"chained", chained.k * largest(tensor, Measure::chained, kNobody) + floor},
                   {"isolated", limit},
                   {"single",
-                   {{"relative_l2", kSingleFactor * tensor.errors[0].chained.relative_l2 + floor},
-                    {"max_abs", kSingleFactor * tensor.errors[0].chained.max_abs}}},
+                   {{"relative_l2", kSingleFactor * tensor.errors[0].chained + floor},
+                    {"max_abs", kSingleFactor * tensor.default_max_abs}}},
                   {"norm", tensor.norm}};
     if (!tensor.xxh3_128.empty()) entry["xxh3_128"] = tensor.xxh3_128;
     text += (&tensor == &ensemble.tensors.front() ? "\n" : ",\n") + entry.dump();

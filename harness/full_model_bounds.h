@@ -35,13 +35,9 @@ enum class Measure : std::uint8_t { chained, isolated };
 inline constexpr Measure kMeasures[] = {Measure::chained, Measure::isolated};
 const char* name_of(Measure measure);
 
-struct MemberError {
-  double relative_l2 = 0, max_abs = 0;
-};
-
-struct MemberErrors {
-  MemberError chained, isolated;
-  const MemberError& of(Measure measure) const { return measure == Measure::chained ? chained : isolated; }
+struct MemberErrors {  // relative L2
+  double chained, isolated;
+  double of(Measure measure) const { return measure == Measure::chained ? chained : isolated; }
 };
 
 struct EnsembleTensor {
@@ -49,6 +45,7 @@ struct EnsembleTensor {
   std::string name;
   DType dtype;
   double norm;                       // Euclidean, of the float64 tensor
+  double default_max_abs;            // chained, of the default member
   std::vector<MemberErrors> errors;  // in the order of the members
   std::string xxh3_128 = {};         // of the default member's bytes; empty: not recorded (gradients)
 };

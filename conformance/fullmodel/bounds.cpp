@@ -22,9 +22,8 @@ Ensemble ensemble_of(std::vector<std::vector<double>> errors) {
   Ensemble ensemble;
   for (std::size_t m = 0; m < errors[0].size(); ++m) ensemble.members.push_back(fmt::format("member{}", m));
   for (std::size_t t = 0; t < errors.size(); ++t) {
-    EnsembleTensor tensor{Pass::forward, fmt::format("t{}", t), DType::fp32, 1, {}};
-    for (const double error : errors[t])
-      tensor.errors.push_back({.chained = {error, error}, .isolated = {2 * error, error}});
+    EnsembleTensor tensor{Pass::forward, fmt::format("t{}", t), DType::fp32, 1, 0, {}};
+    for (const double error : errors[t]) tensor.errors.push_back({.chained = error, .isolated = 2 * error});
     ensemble.tensors.push_back(tensor);
   }
   return ensemble;
@@ -58,8 +57,8 @@ TEST_P(EnsembleRuleOf, is_the_smallest_factor_that_passes_every_member_held_out)
     for (std::size_t m = 0; m < ensemble.members.size(); ++m) {
       double others = 0;
       for (std::size_t j = 0; j < ensemble.members.size(); ++j)
-        if (j != m) others = std::max(others, tensor.errors[j].chained.relative_l2);
-      const double floor = rounding_floor(tensor.dtype), own = tensor.errors[m].chained.relative_l2;
+        if (j != m) others = std::max(others, tensor.errors[j].chained);
+      const double floor = rounding_floor(tensor.dtype), own = tensor.errors[m].chained;
       passes &= own <= rule.k * others + floor;
       smaller_passes &= own <= (rule.k - 0.1) * others + floor;
     }
