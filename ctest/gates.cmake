@@ -73,7 +73,7 @@ add_gate(host TIME_LIMIT 1200)
 add_gate(rows TIME_LIMIT 3600)
 add_gate(block0 TIME_LIMIT 7200)
 add_gate(fullmodel TIME_LIMIT 600)
-add_gate(generation TIME_LIMIT 900)
+add_gate(generation TIME_LIMIT 1200)
 add_gate(parallel TIME_LIMIT 1200)
 if(TARGET h3_kernels_cuda)  # engine cuda of the same labels: one more list of required cases each
   add_gate(rows_cuda LABEL rows NEEDS_GPU TIME_LIMIT 1200)
