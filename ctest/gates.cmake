@@ -23,8 +23,8 @@ file(GLOB_RECURSE conformance CONFIGURE_DEPENDS conformance/*.cpp)
 list(FILTER conformance EXCLUDE REGEX "/conformance/bench/")
 add_executable(h3_conformance ${conformance})
 target_link_libraries(h3_conformance PRIVATE h3_harness h3_gate_parts GTest::gtest pugixml::pugixml)
-set_source_files_properties(conformance/host/false_greens.cpp PROPERTIES COMPILE_DEFINITIONS
-                            "H3_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
+set_source_files_properties(conformance/host/false_greens.cpp conformance/host/controls.cpp PROPERTIES
+                            COMPILE_DEFINITIONS "H3_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 
 # A binary that goes wrong in every way which is known to look like success.
 file(GLOB false_greens CONFIGURE_DEPENDS ctest/false_greens/*.cpp)

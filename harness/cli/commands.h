@@ -20,6 +20,7 @@ void add_ulp(CLI::App& app);
 void add_diagnose(CLI::App& app);
 void add_gemm(CLI::App& app);
 void add_fullmodel(CLI::App& app);
+void add_power(CLI::App& app);
 
 std::string grouped(std::int64_t number);  // 33122992896 -> "33,122,992,896"
 

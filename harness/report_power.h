@@ -1,0 +1,27 @@
+// Detection power as people and programs read it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/controls/control.h"
+
+namespace h3 {
+
+struct ControlsReport {
+  struct Entry {
+    const Control* control;
+    std::optional<ControlResult> result;  // absent: a case of a gate holds it
+    bool detected() const { return !result || h3::detected(*control, *result); }
+  };
+  std::vector<Entry> entries;
+
+  bool all_detected() const;
+};
+
+std::string to_table(const ControlsReport& report, bool colour);
+nlohmann::ordered_json to_json(const ControlsReport& report);
+
+}  // namespace h3
