@@ -78,4 +78,86 @@ Json to_json(const ControlsReport& report) {
   return {{"schema", "h3.power.controls.v1"}, {"controls", list}, {"all_detected", report.all_detected()}};
 }
 
+// ---- detection floors
+
+std::string to_table(const std::vector<TensorFloors>& tensors) {
+  std::string out =
+      fmt::format("{:<30} {:>9} {:>9} {:>9} {:>9} {:>9} {:>17} {:>9} {:>9}  {}\n", "tensor", "bound",
+                  "random", "scaling", "shift", "permuted", "row (worst)", "head", "modality", "bits");
+  constexpr const char* kFaults[] = {"random",  "scaling",  "shift",       "rows_permuted",
+                                     "one_row", "one_head", "one_modality"};
+  std::int64_t blind = 0, blind_without_bits = 0;
+  for (const auto& tensor : tensors) {
+    std::string name = tensor.name;
+    if (const auto dot = name.find("transformer_blocks.0."); dot == 0) name = name.substr(21);
+    out += fmt::format("{:<30} {:>9.2e}", (tensor.backward ? "d " : "") + name,
+                       tensor.bound.relative_l2.value_or(0));
+    for (const char* fault : kFaults) {
+      const auto floor = std::ranges::find(tensor.floors, fault, &DetectionFloor::fault);
+      const int width = std::string_view(fault) == "one_row" ? 17 : 9;
+      const std::string cell = floor == tensor.floors.end() ? "-"
+                               : width == 17 ? fmt::format("{:.2g} ({:.2g})", floor->typical, floor->worst)
+                                             : fmt::format("{:.2e}", floor->worst);
+      out += fmt::format(" {:>{}}", cell, width);
+      if (floor == tensor.floors.end()) continue;
+      blind += floor->blind;
+      blind_without_bits += tensor.provider_bytes ? 0 : floor->blind;
+    }
+    out += fmt::format("  {}\n", tensor.provider_bytes ? "one bit" : "-");
+  }
+  const auto spots = blind_spots(tensors);
+  out += fmt::format(
+      "\n{} tensors; blind spots of a whole tensor: {}; rows, heads and modalities that the bound would "
+      "not miss as a whole: {}, of these without the provider's bytes: {}\n",
+      tensors.size(), spots.empty() ? "none" : std::to_string(spots.size()), blind, blind_without_bits);
+  for (const auto& spot : spots) out += spot + "\n";
+  return out;
+}
+
+Json to_json(const std::vector<TensorFloors>& tensors) {
+  Json list = Json::array();
+  for (const auto& tensor : tensors) {
+    Json floors = Json::object();
+    for (const auto& floor : tensor.floors)
+      floors[floor.fault] = {{"typical", number(floor.typical)},
+                             {"worst", number(floor.worst)},
+                             {"parts", floor.parts},
+                             {"blind", floor.blind}};
+    list.push_back({{"tensor", tensor.name},
+                    {"pass", tensor.backward ? "backward" : "forward"},
+                    {"bound",
+                     {{"relative_l2", tensor.bound.relative_l2 ? number(*tensor.bound.relative_l2) : Json()},
+                      {"max_abs", tensor.bound.max_abs ? number(*tensor.bound.max_abs) : Json()}}},
+                    {"provider_bytes", tensor.provider_bytes},
+                    {"floors", floors}});
+  }
+  return {{"schema", "h3.power.floors.v1"}, {"tensors", list}, {"blind_spots", blind_spots(tensors)}};
+}
+
+// ---- summation orders
+
+std::string to_table(const std::vector<OrderCertificate>& certificates, bool colour) {
+  const Paint paint{colour};
+  std::string out = fmt::format("{:<18} {:<18} {:>5}  {:<40} {:<10} {}\n", "node", "sum", "terms",
+                                "order found", "digest", "declared");
+  for (const auto& one : certificates)
+    out += fmt::format("{:<18} {:<18} {:>5}  {:<40} {:<10} {}\n", one.reduction.node, one.reduction.sum,
+                       one.reduction.terms, one.found, one.digest,
+                       paint(one.as_declared(), one.as_declared() ? "= declared" : one.reduction.declared));
+  return out;
+}
+
+Json to_json(const std::vector<OrderCertificate>& certificates) {
+  Json list = Json::array();
+  for (const auto& one : certificates)
+    list.push_back({{"node", one.reduction.node},
+                    {"sum", one.reduction.sum},
+                    {"terms", one.reduction.terms},
+                    {"declared", one.reduction.declared},
+                    {"found", one.found},
+                    {"digest", one.digest},
+                    {"as_declared", one.as_declared()}});
+  return {{"schema", "h3.power.orders.v1"}, {"reductions", list}};
+}
+
 }  // namespace h3

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "harness/controls/control.h"
+#include "harness/detection_floor.h"
+#include "harness/summation_order.h"
 
 namespace h3 {
 
@@ -23,5 +25,11 @@ struct ControlsReport {
 
 std::string to_table(const ControlsReport& report, bool colour);
 nlohmann::ordered_json to_json(const ControlsReport& report);
+
+std::string to_table(const std::vector<TensorFloors>& tensors);
+nlohmann::ordered_json to_json(const std::vector<TensorFloors>& tensors);
+
+std::string to_table(const std::vector<OrderCertificate>& certificates, bool colour);
+nlohmann::ordered_json to_json(const std::vector<OrderCertificate>& certificates);
 
 }  // namespace h3
