@@ -37,6 +37,7 @@ MutantCatalogue load_mutants(const fs::path& source, const std::string& engine) 
                                  text_of(one, "replace", what), one.value("survives", "")});
   for (const auto& [file, filter] : json.at("cases").at(engine).items()) catalogue.cases[file] = filter;
   catalogue.wider = text_of(json.at("wider"), engine.c_str(), what);
+  catalogue.without = text_of(json, "without", what);
   for (const auto& mutant : catalogue.mutants)
     require(catalogue.cases.contains(mutant.file), "{}: no cases for {}", what, mutant.file);
   return catalogue;
@@ -90,6 +91,37 @@ bool has_mutant_record(const fs::path& source, const std::string& engine) {
 MutantRecord load_mutant_record(const fs::path& source, const std::string& engine) {
   const std::string path = mutant_record_path(source, engine).string();
   return mutant_record_from_json(read_json(path), path);
+}
+
+std::vector<std::string> problems_of(const MutantRecord& record, const MutantCatalogue& catalogue,
+                                     const fs::path& source,
+                                     const std::function<bool(const std::string& name)>& is_required) {
+  std::vector<std::string> problems;
+  std::map<std::string, std::string> sha256;
+  for (const Mutant& mutant : catalogue.mutants) {
+    const MutantVerdict* verdict = record.find(mutant.name);
+    if (verdict == nullptr) {
+      problems.push_back(fmt::format("mutant {}: never measured", mutant.name));
+      continue;
+    }
+    auto& now = sha256[mutant.file];
+    if (now.empty()) now = digest_file((source / mutant.file).string()).sha256;
+    if (verdict->file_sha256 != now)
+      problems.push_back(fmt::format("mutant {}: measured on another {}; h3_mutants --stale measures again",
+                                     mutant.name, mutant.file));
+    if (!verdict->killed && mutant.survives.empty())
+      problems.push_back(fmt::format("mutant {}: survives, and nothing says why", mutant.name));
+    if (verdict->killed && !mutant.survives.empty())
+      problems.push_back(
+          fmt::format("mutant {}: is killed, and the catalogue says it cannot be", mutant.name));
+    if (verdict->killed && !is_required(verdict->by))
+      problems.push_back(
+          fmt::format("mutant {}: killed by {}, which no gate requires", mutant.name, verdict->by));
+  }
+  for (const auto& verdict : record.verdicts)
+    if (std::ranges::find(catalogue.mutants, verdict.name, &Mutant::name) == catalogue.mutants.end())
+      problems.push_back(fmt::format("mutant {}: has a verdict and is in no catalogue", verdict.name));
+  return problems;
 }
 
 std::string sources_sha256(const fs::path& source) {

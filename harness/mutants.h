@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -21,7 +22,8 @@ struct Mutant {
 struct MutantCatalogue {
   std::vector<Mutant> mutants;
   std::map<std::string, std::string> cases;  // by file: the filter of the cases that are run first
-  std::string wider;                         // and of those that are run when the first have not noticed
+  std::string wider;                         // of those that are run when the first have not noticed
+  std::string without;                       // slow cases that say nothing about the candidate
 };
 
 // engine "cpu": arithmetic that twins and kernels share, and the graph; "cuda": what only the GPU runs.
@@ -49,6 +51,13 @@ MutantRecord mutant_record_from_json(const nlohmann::json& json, const std::stri
 nlohmann::ordered_json to_json(const MutantRecord& record);
 bool has_mutant_record(const std::filesystem::path& source, const std::string& engine);
 MutantRecord load_mutant_record(const std::filesystem::path& source, const std::string& engine);
+
+// What keeps a record from standing for the catalogue and the sources as they are now, one line each: a
+// mutant without a verdict, a verdict on another file or on no mutant, a survivor that nothing explains, a
+// kill by a case that `is_required` does not know.
+std::vector<std::string> problems_of(const MutantRecord& record, const MutantCatalogue& catalogue,
+                                     const std::filesystem::path& source,
+                                     const std::function<bool(const std::string& name)>& is_required);
 
 // SHA-256 over the lines "<sha256> <path>\n" of the sources that a verdict can depend on, sorted by path.
 std::string sources_sha256(const std::filesystem::path& source);

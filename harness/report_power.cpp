@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "harness/report_parts.h"
 
@@ -158,6 +159,81 @@ Json to_json(const std::vector<OrderCertificate>& certificates) {
                     {"digest", one.digest},
                     {"as_declared", one.as_declared()}});
   return {{"schema", "h3.power.orders.v1"}, {"reductions", list}};
+}
+
+// ---- false alarms
+
+std::string to_table(const std::vector<AlarmCount>& counts) {
+  std::string out = fmt::format(
+      "rules of block 0: k = {} forward, {} backward\n{:<16} {:>7} {:>8} {:>7} {:>12} {:>10}  {}\n",
+      kForwardFactor, kBackwardFactor, "honest run", "repeats", "tensors", "alarms", "rate (95 %)",
+      "worst used", "tensor");
+  for (const auto& count : counts)
+    out += fmt::format("{:<16} {:>7} {:>8} {:>7} {:>12} {:>10.2f}  {}\n", name_of(count.variant),
+                       count.repeats, count.tensors, count.alarms,
+                       fmt::format("< {:.2f} %", 100 * count.upper_rate()), count.worst_used, count.worst);
+  return out;
+}
+
+Json to_json(const std::vector<AlarmCount>& counts) {
+  Json list = Json::array();
+  for (const auto& count : counts)
+    list.push_back({{"variant", name_of(count.variant)},
+                    {"repeats", count.repeats},
+                    {"tensors", count.tensors},
+                    {"alarms", count.alarms},
+                    {"upper_rate_95", number(count.upper_rate())},
+                    {"worst_used", number(count.worst_used)},
+                    {"worst", count.worst},
+                    {"seconds", number(count.seconds)}});
+  return {{"schema", "h3.power.alarms.v1"},
+          {"k", {{"forward", kForwardFactor}, {"backward", kBackwardFactor}}},
+          {"variants", list}};
+}
+
+// ---- mutants
+
+namespace {
+
+struct Kills {
+  int mutants = 0, killed = 0;
+};
+
+std::map<std::string, Kills> kills_by_kind(const MutantRecord& record, const MutantCatalogue& catalogue) {
+  std::map<std::string, Kills> kinds;
+  for (const Mutant& mutant : catalogue.mutants) {
+    const MutantVerdict* verdict = record.find(mutant.name);
+    ++kinds[mutant.kind].mutants;
+    kinds[mutant.kind].killed += verdict != nullptr && verdict->killed;
+  }
+  return kinds;
+}
+
+}  // namespace
+
+std::string to_table(const MutantRecord& record, const MutantCatalogue& catalogue) {
+  std::string out = fmt::format("mutants, engine {}, measured on sources {}\n", record.engine,
+                                record.sources_sha256.substr(0, 16));
+  Kills all;
+  for (const auto& [kind, kills] : kills_by_kind(record, catalogue)) {
+    out += fmt::format("  {:<28} {:>3} of {:>3} killed\n", kind, kills.killed, kills.mutants);
+    all.mutants += kills.mutants;
+    all.killed += kills.killed;
+  }
+  for (const Mutant& mutant : catalogue.mutants)
+    if (const MutantVerdict* verdict = record.find(mutant.name); verdict == nullptr || !verdict->killed)
+      out +=
+          fmt::format("  {} {}: {}\n", verdict ? "survives:" : "not measured:", mutant.name, mutant.survives);
+  return out + fmt::format("{} of {} killed, {:.1f} %\n", all.killed, all.mutants,
+                           all.mutants ? 100.0 * all.killed / all.mutants : 0);
+}
+
+Json to_json(const MutantRecord& record, const MutantCatalogue& catalogue) {
+  Json json = to_json(record);
+  json["kinds"] = Json::object();
+  for (const auto& [kind, kills] : kills_by_kind(record, catalogue))
+    json["kinds"][kind] = {{"mutants", kills.mutants}, {"killed", kills.killed}};
+  return json;
 }
 
 }  // namespace h3

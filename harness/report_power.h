@@ -8,6 +8,8 @@
 
 #include "harness/controls/control.h"
 #include "harness/detection_floor.h"
+#include "harness/false_alarms.h"
+#include "harness/mutants.h"
 #include "harness/summation_order.h"
 
 namespace h3 {
@@ -31,5 +33,12 @@ nlohmann::ordered_json to_json(const std::vector<TensorFloors>& tensors);
 
 std::string to_table(const std::vector<OrderCertificate>& certificates, bool colour);
 nlohmann::ordered_json to_json(const std::vector<OrderCertificate>& certificates);
+
+std::string to_table(const std::vector<AlarmCount>& counts);
+nlohmann::ordered_json to_json(const std::vector<AlarmCount>& counts);
+
+// The record of an engine beside the catalogue: killed by kind of fault, and every survivor with its reason.
+std::string to_table(const MutantRecord& record, const MutantCatalogue& catalogue);
+nlohmann::ordered_json to_json(const MutantRecord& record, const MutantCatalogue& catalogue);
 
 }  // namespace h3

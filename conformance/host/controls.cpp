@@ -51,6 +51,41 @@ TEST_P(PlantedControl, is_found_in_its_class_at_its_node) {
 }
 INSTANTIATE_TEST_SUITE_P(host, PlantedControl, testing::ValuesIn(that_run()), control_name);
 
+// A control that states something else than what is found is not detected.
+struct Misstatement {
+  const char* name;
+  const char* control;
+  void (*misstate)(Control& control);
+};
+void PrintTo(const Misstatement& row, std::ostream* out) { *out << row.name; }
+
+struct MisstatedControl : testing::TestWithParam<Misstatement> {};
+
+TEST_P(MisstatedControl, is_not_detected) {
+  Control control = control_named(GetParam().control);
+  ASSERT_TRUE(detected(control, run_control(control))) << "as stated";
+  GetParam().misstate(control);
+  EXPECT_FALSE(detected(control, run_control(control)));
+}
+
+const Misstatement kMisstatements[] = {
+    {"another_class", "A1", [](Control& control) { control.fault = FaultClass::layout; }},
+    {"another_step", "H13", [](Control& control) { control.where = "scheduler"; }},
+    {"other_rows", "A1",
+     [](Control& control) { control.only_rows = [](std::int64_t row) { return row != 5; }; }},
+    {"no_fault_at_all", "sinusoid_halves_swapped",
+     [](Control& control) { control.plant->run = [](const Call& call) { return call.run(); }; }},
+    {"a_twin_that_does_not_repeat", "sinusoid_halves_swapped",
+     [](Control& control) {
+       control.both = Plant{"", [](const Call& call) {
+                              const Tensor y = call.run();
+                              return call.number % 2 == 0 ? y : y.to(DType::bf16).to(DType::fp32);
+                            }};
+     }},
+};
+INSTANTIATE_TEST_SUITE_P(host, MisstatedControl, testing::ValuesIn(kMisstatements),
+                         [](const auto& info) { return std::string(info.param.name); });
+
 struct HeldControl : testing::TestWithParam<Control> {};
 
 TEST_P(HeldControl, names_a_required_case) {

@@ -126,8 +126,7 @@ class SideBySide : public Execution {
       ++found_.rows_differing;
       elsewhere |= only_rows_ && !only_rows_(row);
     }
-    if (elsewhere) found_.detail = "rows differ that the fault cannot reach: " + found_.detail;
-    if (elsewhere) found_.fault = FaultClass::formula;
+    if (elsewhere) found_.where += ", rows that the fault cannot reach";
   }
 
   void look_at(const Node& node, std::span<const Tensor> inputs, std::span<const Tensor> parameters,
