@@ -10,8 +10,8 @@
 //   ledger.jsonl   what happened; the only source of the verdict
 //   required.txt   the list that was required
 //   junit.xml      the verdict for dashboards
-//   receipt.json   the verdict for the next gate: counts and SHA-256 of list, binary, ledger and git tree;
-//   written last output.log     what the binary printed run/           its working directory
+//   receipt.json   the verdict for the next gate: counts, the machine, SHA-256 of list, binary, ledger and
+//   git tree; written last output.log     what the binary printed run/           its working directory
 // Exit code: 0 closed; 1 not closed; 2 cannot work like this; 77 everything skipped for an allowed reason,
 // only where H3_ALLOW_SKIP=1 asks for it (a laptop without a GPU); such a gate is still not closed.
 #include <CLI/CLI.hpp>
@@ -21,6 +21,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ctest/child.h"
+#include "ctest/environment.h"
 #include "ctest/files.h"
 #include "ctest/junit.h"
 #include "ctest/progress.h"
@@ -130,7 +131,8 @@ void run_binary(const Options& options, const Folder& folder, const RequiredList
                  {"timed_out", end.timed_out},
                  {"torn_bytes", ledger.torn_bytes()},
                  {"required_sha256", required.sha256},
-                 {"binary_sha256", fs::exists(options.binary) ? digest_file(options.binary).sha256 : ""}});
+                 {"binary_sha256", fs::exists(options.binary) ? digest_file(options.binary).sha256 : ""},
+                 {"environment", environment()}});
   ledger.sync();
 }
 
@@ -149,6 +151,7 @@ Json receipt_of(const Verdict& verdict, const Ledger& ledger, const std::string&
           {"seconds", verdict.seconds},
           {"required_sha256", seal.value("required_sha256", "")},
           {"binary_sha256", seal.value("binary_sha256", "")},
+          {"environment", seal.value("environment", Json())},
           {"ledger_root", ledger.root},
           {"junit_sha256", sha256_hex(junit)},
           {"git", git}};

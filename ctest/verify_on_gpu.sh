@@ -5,12 +5,12 @@
 #
 # Needs what a build needs, nvcc and compute-sanitizer; with diffusers 0.42.1 and torch in python3 the provider is timed, too.
 # CMAKE_ARGS may say where packages lie, H3_BUILD_DIR where to build, STEPS picks some of:
-# build rows block0 bytes bench memcheck racecheck initcheck synccheck.
+# build rows cutlass block0 fullmodel parallel nccl bytes bench memcheck racecheck initcheck synccheck.
 set -uo pipefail
 out=$(realpath -m "${1:?usage: ctest/verify_on_gpu.sh OUT}")
 cd "$(dirname "$0")/.."
 build=${H3_BUILD_DIR:-/tmp/h3-verify}
-steps=" ${STEPS:-build rows block0 bytes bench memcheck racecheck initcheck synccheck} "
+steps=" ${STEPS:-build rows cutlass block0 fullmodel parallel nccl bytes bench memcheck racecheck initcheck synccheck} "
 mkdir -p "$out"
 table=() status=0
 
@@ -37,7 +37,7 @@ compile() {
 # h3_gate by hand: a gate that is not closed, skipped ones too, is a failure here.
 gate() {
   "$build/h3_gate" --gate "$1" --binary "$build/h3_conformance" --required "ctest/required/$1.txt" --evidence "$build/evidence/$1" \
-    --source . --time-limit 400
+    --source . --time-limit "${2:-400}"
   local code=$?
   tar -czf "$out/$1.evidence.tar.gz" --exclude=run -C "$build/evidence" "$1"
   return $code
@@ -65,8 +65,17 @@ sanitize() {
 }
 
 step build compile
+[ "$status" -eq 0 ] || exit "$status"  # nothing below has anything to run
 step rows gate rows_cuda
+[ -f "$build/libh3_golden_cutlass.a" ] && step cutlass gate rows_cutlass
 step block0 gate block0_cuda
+step fullmodel gate fullmodel_cuda
+# Where the linker does not find NCCL, the one that PyTorch brings.
+if [ -z "${H3_NCCL_LIBRARY:-}" ] && ! ldconfig -p | grep -q libnccl.so.2; then
+  H3_NCCL_LIBRARY=$(python3 -c 'import nvidia.nccl as n; print(n.__path__[0] + "/lib/libnccl.so.2")' 2>/dev/null) && export H3_NCCL_LIBRARY
+fi
+step parallel gate parallel_cuda 560
+[ "$(nvidia-smi -L | wc -l)" -ge 2 ] && step nccl gate parallel_nccl 560
 step bytes same_bytes
 step bench race
 for tool in memcheck racecheck initcheck synccheck; do step "$tool" sanitize "$tool"; done

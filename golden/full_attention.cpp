@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "golden/bound.h"
+#include "golden/cuda/attention.h"
 #include "golden/math.h"
 #include "golden/ordered.h"
 #include "golden/values.h"
@@ -180,8 +181,9 @@ void backward_of_head(const Head& q, const Head& k, const Head& v, const Head& g
 
 }  // namespace
 
-Tensor full_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
+Tensor full_attention(const Tensor& q, const Tensor& k, const Tensor& v, Summation summation) {
   check_shapes(q, k, v);
+  if (summation == Summation::gpu) return attention_on_gpu(q, k, v, border_of(q));
   const std::int64_t queries = q.shape()[0], keys = k.shape()[0], heads = q.shape()[1], dim = q.shape()[2];
   const Tensor q_values = widened(q), k_values = widened(k), v_values = widened(v);
   Tensor o(border_of(q), {queries, heads * dim});
@@ -228,10 +230,11 @@ Tensor full_attention_bound(const Tensor& q, const Tensor& k, const Tensor& v) {
 }
 
 AttentionGradients full_attention_backward(const Tensor& q, const Tensor& k, const Tensor& v,
-                                           const Tensor& gradient) {
+                                           const Tensor& gradient, Summation summation) {
   check_shapes(q, k, v);
   require(gradient.elements() == q.elements(), "golden full_attention_backward: gradient {} for q {}",
           to_string(gradient.shape()), to_string(q.shape()));
+  if (summation == Summation::gpu) return attention_backward_on_gpu(q, k, v, gradient, border_of(q));
   const Tensor q_values = widened(q), k_values = widened(k), v_values = widened(v),
                gradients = widened(gradient.reshaped(q.shape()));
   const DType border = border_of(q);

@@ -2,14 +2,15 @@
 // causal).
 //   q (Sq, heads, d): all packed rows or any rows of them; k, v (S, heads, d); result (Sq, heads * d) FP32.
 //   The largest logit is subtracted; every sum is FP64 in ascending key (or channel) order: one result
-//   everywhere.
+//   everywhere. With Summation::gpu it is a GPU's library that sums, in its own order.
 #pragma once
 
-#include "model/tensor.h"
+#include "golden/product.h"
 
 namespace h3::golden {
 
-Tensor full_attention(const Tensor& q, const Tensor& k, const Tensor& v);
+Tensor full_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                      Summation summation = Summation::ordered);
 
 // Logits as FP32 sums over d (turned into a relative error of the weights by the exponential, twice: weight
 // and total), weights rounded to BF16 before the second product, FP32 sums over the keys, one rounding to
@@ -23,6 +24,6 @@ struct AttentionGradients {
   Tensor q, k, v;
 };
 AttentionGradients full_attention_backward(const Tensor& q, const Tensor& k, const Tensor& v,
-                                           const Tensor& gradient);
+                                           const Tensor& gradient, Summation summation = Summation::ordered);
 
 }  // namespace h3::golden

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "golden/cuda/product.h"
 #include "golden/ordered.h"
 #include "golden/values.h"
 
@@ -18,7 +19,7 @@ namespace {
 class Operand {
  public:
   explicit Operand(const Tensor& tensor, bool by_columns = false)
-      : by_columns_(by_columns), stored_cols_(tensor.cols()), stored_rows_(tensor.rows()) {
+      : tensor_(tensor), by_columns_(by_columns), stored_cols_(tensor.cols()), stored_rows_(tensor.rows()) {
     switch (tensor.dtype()) {
       case DType::bf16:
         bf16_ = tensor.data<Bf16>();
@@ -34,6 +35,7 @@ class Operand {
   std::int64_t rows() const { return by_columns_ ? stored_cols_ : stored_rows_; }
   std::int64_t depth() const { return by_columns_ ? stored_rows_ : stored_cols_; }
   bool by_columns() const { return by_columns_; }
+  const Tensor& tensor() const { return tensor_; }
 
   // `count` rows from `first` on, k0 <= k < k0 + depth, in tiles of `tile` rows, each [depth][tile].
   void pack(std::int64_t first, std::int64_t count, std::int64_t k0, std::int64_t depth, std::int64_t tile,
@@ -71,6 +73,7 @@ class Operand {
     }
   }
 
+  Tensor tensor_;  // shares its memory
   bool by_columns_;
   std::int64_t stored_cols_, stored_rows_;
   const Bf16* bf16_ = nullptr;
@@ -160,11 +163,16 @@ void blas_product(const Operand& x, const Operand& w, const Output& y) {
 }
 #endif
 
+DeviceOperand for_gpu(const Operand& operand) {
+  return {operand.tensor(), operand.by_columns(), operand.rows(), operand.depth()};
+}
+
 // (rows of x, rows of w); `shape` is the same elements as the caller sees them.
-Tensor sums_of(const Operand& x, const Operand& w, const Tensor* bias, [[maybe_unused]] Summation summation,
-               DType out, const Shape& shape) {
+Tensor sums_of(const Operand& x, const Operand& w, const Tensor* bias, Summation summation, DType out,
+               const Shape& shape) {
   require(out == DType::fp32 || out == DType::fp64, "golden product: output {}: expected fp32 or fp64",
           name_of(out));
+  if (summation == Summation::gpu) return product_on_gpu(for_gpu(x), for_gpu(w), bias, out, shape);
   Tensor y(out, shape);
   const Output output(y, bias);
 #if H3_HAVE_BLAS

@@ -10,6 +10,8 @@ enum class Summation {
   ordered,  // one multiplication and one addition at a time, ascending, then the bias: one result everywhere
   blas,     // OpenBLAS in its own order: the second opinion; without a BLAS, or with less
             // than 16 terms to a sum, the same as `ordered`
+  gpu,  // cuBLAS's dgemm in its own order, for weights that a CPU cannot multiply in minutes: they may lie
+        // on the GPU, and a weight gradient does. Without a GPU: an Error
 };
 
 // `out` is fp32 (rounded once at the end) or fp64. Scratch stays below 300 MB whatever M, N and K.

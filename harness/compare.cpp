@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "harness/comparison_sums.h"
 #include "model/parallel.h"
 
 namespace h3 {
@@ -105,9 +106,8 @@ Ulps<A> ulps_between(Word<A> a, Word<A> b) {
 }
 
 // What one chunk knows. Sums are FP64 over eight lanes in a fixed order.
-struct Partial {
+struct Partial : ComparisonSums {
   Comparison counts;
-  double error2 = 0, expected2 = 0, actual2 = 0, product = 0;
 };
 
 void note_first(std::int64_t& first, std::int64_t index) {
@@ -342,6 +342,8 @@ bool wider(DType expected, DType actual) {
   return floats && size_of(expected) > size_of(actual);
 }
 
+}  // namespace
+
 std::string mismatch_of(const Tensor& expected, const Tensor& actual) {
   if (expected.empty() || actual.empty())
     return fmt::format("nothing compared: the {} tensor does not exist",
@@ -356,6 +358,8 @@ std::string mismatch_of(const Tensor& expected, const Tensor& actual) {
                        name_of(actual.dtype()));
   return "";
 }
+
+namespace {
 
 double ratio(double part, double whole) {
   if (part == 0) return 0;
@@ -423,17 +427,20 @@ Comparison compare(const Tensor& expected, const Tensor& actual) {
       all = measure_against<std::int64_t>(expected, actual);
       break;
   }
-  result = all.counts;
+  return finished(all.counts, all, actual);
+}
+
+Comparison finished(Comparison result, const ComparisonSums& sums, const Tensor& actual) {
   result.dtype = actual.dtype();
   result.shape = actual.shape();
   result.elements = actual.elements();
   if (result.first_differing >= 0) result.first_row = result.first_differing / actual.cols();
-  result.expected_l2 = std::sqrt(all.expected2);
-  result.actual_l2 = std::sqrt(all.actual2);
-  result.relative_l2 = ratio(std::sqrt(all.error2), result.expected_l2);
+  result.expected_l2 = std::sqrt(sums.expected2);
+  result.actual_l2 = std::sqrt(sums.actual2);
+  result.relative_l2 = ratio(std::sqrt(sums.error2), result.expected_l2);
   result.max_abs_over_absmax = ratio(result.max_abs, result.expected_absmax);
-  const bool both_zero = all.expected2 == 0 && all.actual2 == 0;
-  result.cosine = both_zero ? 1 : ratio(all.product, result.expected_l2 * result.actual_l2);
+  const bool both_zero = sums.expected2 == 0 && sums.actual2 == 0;
+  result.cosine = both_zero ? 1 : ratio(sums.product, result.expected_l2 * result.actual_l2);
   return result;
 }
 

@@ -33,6 +33,7 @@ namespace {
 }  // namespace
 
 std::unique_ptr<Execution> cuda_execution(const Config&) { no_toolkit(); }
+std::unique_ptr<Execution> golden_execution_on_gpu(const Config&) { no_toolkit(); }
 std::string cuda_device_name() { no_toolkit(); }
 #endif
 

@@ -72,4 +72,8 @@ std::unique_ptr<Execution> engine_named(const std::string& name, const Config& c
 // byte on any machine); otherwise the large products go through a BLAS.
 std::unique_ptr<Execution> golden_execution(bool ordered, const Config& config = {});
 
+// The same with weight matrices and large sums on this machine's GPU (cuBLAS, FP64), for sizes that a CPU
+// does not compute in minutes. Gradients of weights stay there. An Error without one.
+std::unique_ptr<Execution> golden_execution_on_gpu(const Config& config = {});
+
 }  // namespace h3

@@ -97,14 +97,8 @@ class CudaExecution : public Execution {
   Tensor fetch(const Tensor& placed) const override {
     return placed.device() == Device::cuda ? cuda::download(placed) : placed;
   }
-  // Synthetic tensors are made on the GPU: a block in milliseconds, and nothing has to stay.
   Tensor parameter(const Weights& weights, const std::string& name) const override {
-    const auto* synthetic = dynamic_cast<const SyntheticWeights*>(&weights);
-    if (!synthetic) return place(weights.tensor(name));
-    const TensorSpec& spec = synthetic->spec(name);
-    Tensor tensor = cuda::allocate(spec.dtype, spec.shape);
-    cuda::fill_synthetic(synthetic->rule(name), tensor, nullptr);
-    return tensor;
+    return device_parameter(weights, name);
   }
 
   Tensor run(const Node& node, std::span<const Tensor> inputs,
@@ -249,6 +243,15 @@ void launch_node(const Node& node, const Config& config, const NodeOperands& ope
   } else {
     fail("engine cuda: node '{}' has no row", n);
   }
+}
+
+Tensor device_parameter(const Weights& weights, const std::string& name) {
+  const auto* synthetic = dynamic_cast<const SyntheticWeights*>(&weights);
+  if (!synthetic) return cuda::upload(weights.tensor(name));
+  const TensorSpec& spec = synthetic->spec(name);
+  Tensor tensor = cuda::allocate(spec.dtype, spec.shape);
+  cuda::fill_synthetic(synthetic->rule(name), tensor, nullptr);
+  return tensor;
 }
 
 std::unique_ptr<Execution> cuda_execution(const Config& config) {

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/row_index.h"
 #include "kernels/cuda/stream.h"
+#include "model/checkpoint.h"
 #include "model/config.h"
 #include "model/graph.h"
 #include "model/tensor.h"
@@ -25,5 +26,8 @@ struct NodeOperands {
 // stream.
 void launch_node(const Node& node, const Config& config, const NodeOperands& operands, Tensor& y,
                  Stream stream);
+
+// A parameter on the GPU. Synthetic ones are made there: a block in milliseconds, and nothing has to stay.
+Tensor device_parameter(const Weights& weights, const std::string& name);
 
 }  // namespace h3

@@ -1,3 +1,5 @@
+#include "harness/execution_golden.h"
+
 #include "golden/adaln_projection.h"
 #include "golden/full_attention.h"
 #include "golden/gate_residual.h"
@@ -10,7 +12,6 @@
 #include "golden/timestep_mlp.h"
 #include "golden/timestep_sinusoid.h"
 #include "harness/boundary_nodes.h"
-#include "harness/execution.h"
 
 namespace h3 {
 namespace {
@@ -41,8 +42,7 @@ std::int64_t gate_of(const std::string& node) {
 
 class GoldenExecution : public Execution {
  public:
-  GoldenExecution(bool ordered, const Config& config)
-      : config_(config), summation_(ordered ? Summation::ordered : Summation::blas) {}
+  GoldenExecution(Summation summation, const Config& config) : config_(config), summation_(summation) {}
   std::string name() const override { return "golden"; }
   Binding binding(const Node&) const override { return Binding::reference; }
 
@@ -60,8 +60,8 @@ class GoldenExecution : public Execution {
       return golden::qk_norm(by_head(in[0], config_), parameters[0], config_.qk_norm_eps);
     if (n == "rope_q" || n == "rope_k") return golden::mm_rope(by_head(in[0], config_), in[1], in[2]);
     if (n == "attention")
-      return golden::full_attention(by_head(in[0], config_), by_head(in[1], config_),
-                                    by_head(in[2], config_));
+      return golden::full_attention(by_head(in[0], config_), by_head(in[1], config_), by_head(in[2], config_),
+                                    summation_);
     if (n == "swiglu") return golden::swiglu(in[0]);
     if (n == "residual_attn" || n == "residual_mlp") {
       if (in.size() == 2) return golden::residual(in[0], in[1]);
@@ -121,7 +121,7 @@ class GoldenExecution : public Execution {
       return {{golden::mm_rope_backward(by_head(dy, config_), in[1], in[2]), {}, {}}, {}};
     if (n == "attention") {
       const auto [dq, dk, dv] = golden::full_attention_backward(
-          by_head(in[0], config_), by_head(in[1], config_), by_head(in[2], config_), dy);
+          by_head(in[0], config_), by_head(in[1], config_), by_head(in[2], config_), dy, summation_);
       return {{dq, dk, dv}, {}};
     }
     if (n == "swiglu") return {{golden::swiglu_backward(in[0], dy)}, {}};
@@ -143,8 +143,12 @@ class GoldenExecution : public Execution {
 
 }  // namespace
 
+std::unique_ptr<Execution> golden_execution(Summation summation, const Config& config) {
+  return std::make_unique<GoldenExecution>(summation, config);
+}
+
 std::unique_ptr<Execution> golden_execution(bool ordered, const Config& config) {
-  return std::make_unique<GoldenExecution>(ordered, config);
+  return golden_execution(ordered ? Summation::ordered : Summation::blas, config);
 }
 
 }  // namespace h3

@@ -60,6 +60,17 @@ void FullModel::observe(OnNode on_node, OnStep on_step) {
   on_step_ = std::move(on_step);
 }
 
+void FullModel::go_on_from(const FullModel& other, const std::function<Tensor(const Tensor&)>& take) {
+  forward_ = other.forward_;
+  backward_ = other.backward_;
+  values_.clear();
+  reaching_.clear();
+  const Stage* next = other.backward_ > 0 ? next_backward() : next_forward();
+  require(next != nullptr, "full model: nothing is left to go on with");
+  for (const auto& source : next->sources) values_[source] = take(other.values_.at(source));
+  for (const auto& [value, gradient] : other.reaching_) reaching_[value] = take(gradient);
+}
+
 const Stage* FullModel::next_forward() const {
   return forward_ < stages_.size() ? &stages_[forward_] : nullptr;
 }

@@ -42,6 +42,10 @@ class FullModel {
 
   void observe(OnNode on_node, OnStep on_step);
 
+  // Goes on from where `other`, the same model, stands: the stage that is next there is next here, and gets
+  // what it gets there, each tensor as `take` turns it into one for this execution.
+  void go_on_from(const FullModel& other, const std::function<Tensor(const Tensor&)>& take);
+
   const Stage* next_forward() const;   // null: every stage has run
   const Stage* next_backward() const;  // likewise, after start_backward
 

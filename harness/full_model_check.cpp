@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
+#include "harness/compare_placed.h"
 #include "harness/replay.h"
 #include "kernels/numerics/chain.h"
 #include "model/digest.h"
@@ -23,26 +25,52 @@ auto timed(double& seconds, const Run& run) {
   return result;
 }
 
-TensorResult judged(Pass pass, const std::string& name, const std::string& stage, const Tensor& golden,
-                    const Tensor& candidate, const TensorBound& bound) {
-  const Tensor expected = golden.reshaped(candidate.shape());
-  const Comparison error = compare(expected, candidate);
-  Bound limit;
-  limit.relative_l2 = bound.relative_l2;
-  const Judgement judgement = judge(limit, error);
-  TensorResult result{
-      pass, name, stage, candidate.dtype(), candidate.shape(), xxh3_128_hex(candidate.byte_span())};
-  result.relative_l2 = error.relative_l2;
-  result.max_abs = error.max_abs;
-  result.max_abs_index = error.max_abs_index;
-  result.cosine = error.cosine;
-  result.golden_norm = error.expected_l2;
+TensorError error_of(const Comparison& comparison) {
+  return {comparison.relative_l2, comparison.max_abs, comparison.cosine, comparison.max_abs_index};
+}
+
+// Of a limit that accepts a tensor of zeros only what does not depend on it counts: written, and finite where
+// the golden is.
+Judgement judged_within(double limit, const Comparison& comparison) {
+  Bound bound;
+  bound.relative_l2 = limit < 1 ? limit : std::numeric_limits<double>::max();
+  return judge(bound, comparison);
+}
+
+// `twin` is empty where it was not asked.
+TensorResult judged(Pass pass, const std::string& name, const std::string& stage, const Tensor& chained,
+                    const Tensor& isolated, const Tensor& twin, const Tensor& candidate,
+                    const TensorBound& bound) {
+  const auto measured = [&](const Tensor& golden) {
+    return compare_placed(golden.reshaped(candidate.shape()), candidate);
+  };
+  const Comparison of_chained = measured(chained), of_isolated = measured(isolated);
+  TensorResult result{pass, name, stage, candidate.dtype(), candidate.shape(), xxh3_128_placed(candidate)};
+  result.chained = error_of(of_chained);
+  result.isolated = error_of(of_isolated);
+  result.golden_norm = of_chained.expected_l2;
   result.bound = bound;
-  result.accepted = judgement.accepted;
-  result.within_single =
-      error.relative_l2 <= bound.single_relative_l2 && error.max_abs <= bound.single_max_abs;
-  result.reason = judgement.reason;
+  const Judgement own = judged_within(bound.isolated, of_isolated),
+                  whole = judged_within(bound.chained, of_chained);
+  if (!twin.empty())
+    result.twin = xxh3_128_placed(twin) == result.xxh3_128 ? TwinBytes::same : TwinBytes::differ;
+  const bool left_to_twin = bound.isolated_is_blind() && result.twin == TwinBytes::not_asked;
+  result.accepted = own.accepted && whole.accepted && result.twin != TwinBytes::differ && !left_to_twin;
+  result.reason = result.twin == TwinBytes::differ  ? "other bytes than the CPU twin"
+                  : left_to_twin                    ? "the bound is blind and no twin was asked"
+                  : own.accepted && !whole.accepted ? "chained: " + whole.reason
+                                                    : "isolated: " + own.reason;
+  result.within_single = result.chained.relative_l2 <= bound.single_relative_l2 &&
+                         result.chained.max_abs <= bound.single_max_abs;
   return result;
+}
+
+// Blocks whose forward the twin computes, too: the first, the one in the middle and the last.
+bool is_for_twin(Pass pass, const Stage& stage, const Config& config) {
+  if (pass == Pass::backward) return false;
+  for (const std::int64_t block : {std::int64_t(0), config.num_layers / 2, config.num_layers - 1})
+    if (stage.prefix == fmt::format("transformer_blocks.{}.", block)) return true;
+  return false;
 }
 
 // The gate of block 0: its receipt, or block 0 here and now. What stood for it, and whether it closes.
@@ -81,6 +109,19 @@ const TensorResult& FullModelReport::tensor(Pass pass, const std::string& name) 
   return *found;
 }
 
+std::int64_t FullModelReport::recorded_digests() const {
+  return std::ranges::count_if(tensors,
+                               [](const auto& tensor) { return !tensor.bound.provider_xxh3_128.empty(); });
+}
+
+std::int64_t FullModelReport::same_digests() const {
+  return std::ranges::count_if(tensors, [](const auto& tensor) { return tensor.has_the_providers_bytes(); });
+}
+
+std::int64_t FullModelReport::with(TwinBytes twin) const {
+  return std::ranges::count(tensors, twin, &TensorResult::twin);
+}
+
 std::vector<std::string> FullModelReport::missing() const {
   std::vector<std::string> names;
   for (const auto& bound : bounds.tensors)
@@ -96,7 +137,7 @@ bool FullModelReport::accepted() const {
          !first_drift(Pass::forward) && !first_drift(Pass::backward);
 }
 
-FullModelReport examine_full_model(const Execution& candidate, const Execution& golden,
+FullModelReport examine_full_model(const Execution& candidate, const References& references,
                                    const Weights& weights, const PackedLayout& layout,
                                    const FullModelBounds& bounds, const FullModelProgress& progress,
                                    const OnCompared& on_compared) {
@@ -120,45 +161,50 @@ FullModelReport examine_full_model(const Execution& candidate, const Execution& 
 
   const Values inputs = model_inputs(layout, weights.config(), bounds.seed),
                gradients = model_output_gradients(layout, weights.config(), bounds.seed);
-  FullModel own(candidate, weights, inputs), truth(golden, weights, widened(inputs));
-  const auto add = [&](Pass pass, const Stage& stage, const FullModel::Named& got,
-                       const FullModel::Named& expected) {
-    require(got.size() == expected.size(), "full model: {} gives {} tensors, the golden {}", stage.graph.name,
-            got.size(), expected.size());
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      const Tensor of_golden = golden.fetch(expected[i].second),
-                   of_candidate = candidate.fetch(got[i].second);
-      report.tensors.push_back(judged(pass, got[i].first, stage.graph.name, of_golden, of_candidate,
-                                      bounds.of(pass, got[i].first)));
-      if (on_compared) on_compared(report.tensors.back(), of_golden, of_candidate);
-    }
-  };
   const auto steps = std::int64_t(2 * stages.size());
   std::int64_t done = 0;
-  const auto step = [&](Pass pass, const Stage& stage) {
-    if (progress) progress(done++, steps, fmt::format("{} {}", name_of(pass), stage.graph.name));
+  FullModel own(candidate, weights, inputs), chained(references.chained, weights, widened(inputs)),
+      isolated(references.isolated, weights, {}), twin(references.twin, weights, {});
+  const auto for_golden = [&](const Tensor& placed) {
+    const Tensor tensor = candidate.fetch(placed);
+    return references.isolated.place(tensor.dtype() == DType::bf16 ? tensor.to(DType::fp32) : tensor);
   };
-  while (const Stage* stage = own.next_forward()) {
-    step(Pass::forward, *stage);
-    const auto got = timed(report.seconds_candidate, [&] { return own.forward_stage(); });
-    add(Pass::forward, *stage, got, timed(report.seconds_golden, [&] { return truth.forward_stage(); }));
-  }
+  // The next stage of all of them, and what came of it.
+  const auto run = [&](Pass pass, const Stage& stage, FullModel::Named (FullModel::*next)()) {
+    if (progress) progress(done++, steps, fmt::format("{} {}", name_of(pass), stage.graph.name));
+    const auto [of_chained, of_isolated] = timed(report.seconds_golden, [&] {
+      isolated.go_on_from(own, for_golden);
+      return std::pair((chained.*next)(), (isolated.*next)());
+    });
+    twin.go_on_from(own,
+                    [&](const Tensor& placed) { return references.twin.place(candidate.fetch(placed)); });
+    const auto got = timed(report.seconds_candidate, [&] { return (own.*next)(); });
+    const bool ask_twin =
+        is_for_twin(pass, stage, weights.config()) ||
+        std::ranges::any_of(got, [&](const auto& t) { return bounds.of(pass, t.first).isolated_is_blind(); });
+    const auto of_twin =
+        ask_twin ? timed(report.seconds_twin, [&] { return (twin.*next)(); }) : FullModel::Named(got.size());
+    for (const auto* expected : {&of_chained, &of_isolated, &of_twin})
+      require(got.size() == expected->size(), "full model: {} gives {} tensors, a reference {}",
+              stage.graph.name, got.size(), expected->size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const auto& [name, tensor] = got[i];
+      report.tensors.push_back(judged(pass, name, stage.graph.name, of_chained[i].second,
+                                      of_isolated[i].second, of_twin[i].second, tensor,
+                                      bounds.of(pass, name)));
+      if (on_compared) on_compared(report.tensors.back(), of_chained[i].second, tensor);
+    }
+  };
+  while (const Stage* stage = own.next_forward()) run(Pass::forward, *stage, &FullModel::forward_stage);
   own.start_backward(gradients);
-  truth.start_backward(gradients);
-  while (const Stage* stage = own.next_backward()) {
-    step(Pass::backward, *stage);
-    const auto got = timed(report.seconds_candidate, [&] { return own.backward_stage(); });
-    add(Pass::backward, *stage, got, timed(report.seconds_golden, [&] { return truth.backward_stage(); }));
-  }
+  chained.start_backward(gradients);
+  while (const Stage* stage = own.next_backward()) run(Pass::backward, *stage, &FullModel::backward_stage);
   return report;
 }
 
 FullModelReport check_full_model(const FullModelRequest& request, const FullModelProgress& progress) {
   const Config config = config_named(request.config);
-  const FullModelBounds bounds = load_bounds(request.config);
-  require(request.layout.empty() || request.layout == bounds.layout,
-          "layout '{}': the bounds of config {} are for layout {}", request.layout, request.config,
-          bounds.layout);
+  const FullModelBounds bounds = load_bounds(request.config, request.layout);
   const auto weights = open_weights(request.checkpoint, bounds.seed, config);
   require(weights->config() == config, "{}: weights of another model than config {}", request.checkpoint,
           request.config);
@@ -176,7 +222,10 @@ FullModelReport check_full_model(const FullModelRequest& request, const FullMode
     refused.block0 = block0;
     return refused;
   }
-  FullModelReport report = examine_full_model(*engine, *golden_execution(false, config), *weights,
+  const auto golden =
+      request.engine == "cuda" ? golden_execution_on_gpu(config) : golden_execution(false, config);
+  const auto twin = cpu_execution(config);
+  FullModelReport report = examine_full_model(*engine, {*golden, *golden, *twin}, *weights,
                                               named_layout(bounds.layout), bounds, progress);
   report.block0 = block0;
   report.chain_isa = request.engine == "cuda" ? cuda_device_name() : name_of(numerics::chosen_chain_isa());

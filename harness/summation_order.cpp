@@ -112,7 +112,8 @@ class Prober {
 
 constexpr const char* kSteps = "steps of 16, ascending";
 constexpr const char* kOneByOne = "one by one, ascending";
-constexpr const char* kRuns = "runs of 128, then the runs";
+constexpr const char* kRuns = "one by one in runs of 128, then the runs";
+constexpr const char* kGroups = "trees of 8 in runs of 128, then the runs";
 constexpr const char* kPartials = "16 partial sums, then these ascending";
 
 }  // namespace
@@ -124,6 +125,14 @@ std::span<const KnownOrder> known_orders() {
       {kRuns,
        [](std::int64_t i, std::int64_t j, std::int64_t n) {
          return i / 128 == j / 128 ? j % 128 + 1 : std::min(n, (j / 128 + 1) * 128);
+       }},
+      {kGroups,
+       [](std::int64_t i, std::int64_t j, std::int64_t n) {
+         if (i / 128 != j / 128) return n;  // the first two runs are a pair
+         const std::int64_t run = j / 128 * 128;
+         if (i / 8 != j / 8) return std::min(n, (j / 8 + 1) * 8) - run;
+         const std::int64_t size = i / 2 == j / 2 ? 2 : i / 4 == j / 4 ? 4 : 8, first = j / size * size;
+         return std::min(n, first + size) - first;
        }},
       {kPartials,
        [](std::int64_t i, std::int64_t j, std::int64_t n) {
@@ -189,7 +198,7 @@ std::vector<OrderCertificate> order_certificates(const Execution& execution) {
 
   const Node norm{"norm1", "h3_rmsnorm", {"hidden_states"}, {"w"}, kProbes};
   found.push_back(
-      certificate({"norm1", "dweight over S", kRuns, n},
+      certificate({"norm1", "dweight over S", kGroups, n},
                   prober.backward(norm, {filled(bf16, {n, kProbes}, 1)}, {filled(bf16, {kProbes}, 1)},
                                   probes(bf16, n, kProbes, false))[1],
                   1, 1));
@@ -205,12 +214,12 @@ std::vector<OrderCertificate> order_certificates(const Execution& execution) {
                                          {}, probes(bf16, n, kProbes, false))[2];
   Tensor gates(bf16, {kProbes});
   std::copy_n(gate_gradient.data<Bf16>() + gate_at, kProbes, gates.data<Bf16>());
-  found.push_back(certificate({"residual_mlp", "dgate over S", kRuns, n}, gates, 1, 1));
+  found.push_back(certificate({"residual_mlp", "dgate over S", kGroups, n}, gates, 1, 1));
 
   const std::int64_t outputs = kTags * 6 * order_config().hidden_size;
   const Node adaln{"adaln_projection", "adaln_projection_3mod", {"temb"}, {"w", "b"}, outputs / kTags};
   found.push_back(
-      certificate({"adaln_projection", "dbias over U", kRuns, n},
+      certificate({"adaln_projection", "dbias over U", kGroups, n},
                   prober.backward(adaln, {filled(fp32, {n, few}, 1)},
                                   {filled(bf16, {outputs, few}, 1), filled(bf16, {outputs}, 1)},
                                   probes(bf16, n, outputs, false).reshaped({kTags * n, outputs / kTags}))[2],
@@ -225,8 +234,8 @@ std::vector<OrderCertificate> order_certificates(const Execution& execution) {
   const auto island_gradients = prober.backward(island_tall, {filled(fp32, {n, few}, 1)},
                                                 {filled(fp32, {kProbes, few}, 1), filled(fp32, {kProbes}, 0)},
                                                 probes(fp32, n, kProbes, false));
-  found.push_back(certificate({"video_in_proj", "dW over S", kOneByOne, n}, island_gradients[1], few, 1));
-  found.push_back(certificate({"video_in_proj", "dbias over S", kRuns, n}, island_gradients[2], 1, 1));
+  found.push_back(certificate({"video_in_proj", "dW over S", kRuns, n}, island_gradients[1], few, 1));
+  found.push_back(certificate({"video_in_proj", "dbias over S", kGroups, n}, island_gradients[2], 1, 1));
 
   // silu(64) is 64 in FP32: the second linear sees a hidden row of 64s.
   constexpr float kHidden = 64;

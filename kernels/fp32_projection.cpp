@@ -31,6 +31,23 @@ H3_VECTOR_CLONES void step(float factor, const float* x, std::int64_t count, flo
   for (std::int64_t i = 0; i < count; ++i) chain[i] = std::fma(factor, x[i], chain[i]);
 }
 
+// chains[c] = the sum over k < depth of factor(c, k) * x(k)[i], i < width: a chain per run of kFp32Run steps,
+// the runs' sums one after the other.
+template <class Factor, class Terms>
+void run_chains(std::int64_t count, std::int64_t depth, std::int64_t width, const Factor& factor,
+                const Terms& terms, float* chains) {
+  std::vector<float> of_run(std::size_t(count * width));
+  std::fill_n(chains, count * width, -0.0f);  // -0 + x is x for every x
+  for (std::int64_t start = 0; start < depth; start += kFp32Run) {
+    std::ranges::fill(of_run, 0.0f);
+    for (std::int64_t k = start; k < std::min(start + kFp32Run, depth); ++k) {
+      const float* x = terms(k);
+      for (std::int64_t c = 0; c < count; ++c) step(factor(c, k), x, width, of_run.data() + c * width);
+    }
+    for (std::int64_t i = 0; i < count * width; ++i) chains[i] += of_run[std::size_t(i)];
+  }
+}
+
 }  // namespace
 
 void fp32_projection(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y) {
@@ -76,12 +93,10 @@ void fp32_input_gradient(const Tensor& dy, const Tensor& weight, Tensor& dx) {
   require_tensor(kRow, "weight", weight, DType::fp32, {outputs, depth});
   require_tensor(kRow, "dx", dx, DType::fp32, {rows, depth});
   parallel_for(0, rows, 16, [&](std::int64_t first, std::int64_t last) {
-    std::fill_n(dx.data<float>() + first * depth, (last - first) * depth, 0.0f);
-    for (std::int64_t n = 0; n < outputs; ++n) {
-      for (std::int64_t s = first; s < last; ++s)
-        step(dy.data<float>()[s * outputs + n], weight.data<float>() + n * depth, depth,
-             dx.data<float>() + s * depth);
-    }
+    run_chains(
+        last - first, outputs, depth,
+        [&](std::int64_t s, std::int64_t n) { return dy.data<float>()[(first + s) * outputs + n]; },
+        [&](std::int64_t n) { return weight.data<float>() + n * depth; }, dx.data<float>() + first * depth);
   });
 }
 
@@ -95,13 +110,15 @@ void fp32_weight_gradient(const Tensor& dy, const Tensor& x, Tensor& dweight) {
   require_tensor(kRow, "x", x, x.dtype(), {rows, depth});
   require_tensor(kRow, "dweight", dweight, DType::fp32, {outputs, depth});
   parallel_for(0, outputs, 16, [&](std::int64_t first, std::int64_t last) {
-    std::fill_n(dweight.data<float>() + first * depth, (last - first) * depth, 0.0f);
     std::vector<float> in(static_cast<std::size_t>(depth));
-    for (std::int64_t s = 0; s < rows; ++s) {
-      numerics::widen(x, s * depth, depth, in.data());
-      for (std::int64_t n = first; n < last; ++n)
-        step(dy.data<float>()[s * outputs + n], in.data(), depth, dweight.data<float>() + n * depth);
-    }
+    run_chains(
+        last - first, rows, depth,
+        [&](std::int64_t n, std::int64_t s) { return dy.data<float>()[s * outputs + first + n]; },
+        [&](std::int64_t s) {
+          numerics::widen(x, s * depth, depth, in.data());
+          return in.data();
+        },
+        dweight.data<float>() + first * depth);
   });
 }
 

@@ -1,5 +1,5 @@
 // On Hopper: tiles of 64 rows by 64 outputs; a thread owns 4 x 4 of them and walks the depth once, so each is one
-// chain.
+// chain, or, of a gradient, one chain after another.
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/row_sum.cuh"
 #include "kernels/cuda/vector.cuh"
@@ -39,15 +39,27 @@ __device__ void load_tile(const Operand<T>& from, std::int64_t first_row, std::i
   }
 }
 
-template <class A, class B>
+static_assert(kFp32Run % kDepth == 0);
+
+template <bool kRuns, class A, class B>
 __global__ void __launch_bounds__(kThreads)
     project(const Operand<A> a, const Operand<B> b, std::int64_t depth, const float* bias, float* y) {
   __shared__ alignas(16) float left[kDepth][kTile + kOwn], right[kDepth][kTile + kOwn];
   const std::int64_t first_row = std::int64_t(blockIdx.x) * kTile,
                      first_output = std::int64_t(blockIdx.y) * kTile;
   const int down = threadIdx.x / (kTile / kOwn) * kOwn, across = threadIdx.x % (kTile / kOwn) * kOwn;
-  float sum[kOwn][kOwn] = {};
+  float sum[kOwn][kOwn] = {}, of_runs[kOwn][kOwn];
+  const auto end_run = [&](bool first) {
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i)
+#pragma unroll
+      for (int j = 0; j < kOwn; ++j) {
+        of_runs[i][j] = first ? sum[i][j] : of_runs[i][j] + sum[i][j];
+        sum[i][j] = 0;
+      }
+  };
   for (std::int64_t start = 0; start < depth; start += kDepth) {
+    if (kRuns && start > 0 && start % kFp32Run == 0) end_run(start == kFp32Run);
     // No step beyond K, not even with zeros: adding +0 would turn a -0 into +0.
     const int steps = int(depth - start < kDepth ? depth - start : kDepth);
     load_tile(a, first_row, start, steps, left);
@@ -65,21 +77,27 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
   }
+  if (kRuns) end_run(depth <= kFp32Run);
   for (int i = 0; i < kOwn; ++i)
     for (int j = 0; j < kOwn; ++j) {
       const std::int64_t row = first_row + down + i, output = first_output + across + j;
       if (row < a.rows && output < b.rows)
-        y[row * b.rows + output] = bias ? sum[i][j] + bias[output] : sum[i][j];
+        y[row * b.rows + output] = kRuns ? of_runs[i][j] : sum[i][j] + bias[output];
     }
 }
 
+// With a bias it is the projection, without one a gradient.
 template <class A, class B>
 void launch(const char* row, const Operand<A>& a, const Operand<B>& b, std::int64_t depth, const float* bias,
             Tensor& y, Stream stream) {
   const std::int64_t down = (a.rows + kTile - 1) / kTile, across = (b.rows + kTile - 1) / kTile;
   require(down < (std::int64_t(1) << 31) && across < 65536, "{}: a result of {}, too large for one launch", row,
           to_string(y.shape()));
-  project<<<dim3(unsigned(down), unsigned(across)), kThreads, 0, stream>>>(a, b, depth, bias, y.data<float>());
+  const dim3 grid{unsigned(down), unsigned(across)};
+  if (bias)
+    project<false><<<grid, kThreads, 0, stream>>>(a, b, depth, bias, y.data<float>());
+  else
+    project<true><<<grid, kThreads, 0, stream>>>(a, b, depth, bias, y.data<float>());
   h3::cuda::check_launch(row);
 }
 

@@ -5,8 +5,10 @@
 // way, whatever the number of rows; the provider's cuBLAS does the same for the inputs, and for the heads at
 // tens of thousands of rows (at a few thousand it splits K).
 //
-// Gradients are the same chain of FMAs over another extent: dx over the N outputs ascending, dweight over the
-// S rows ascending; dbias is the row sum of kernels/numerics/row_sum.h. No rounding.
+// Gradients: chains of FMAs from 0 over runs of 128 of another extent, the runs' sums added one after the
+// other: dx over the N outputs ascending, dweight over the S rows ascending. One chain would be two to three
+// times as far from the golden as the provider is. dbias is the row sum of kernels/numerics/row_sum.h. No
+// rounding.
 //
 // Errors: parameters that are not fp32 (a checkpoint cast to BF16 as a whole), shapes that do not fit.
 #pragma once
@@ -15,6 +17,8 @@
 #include "model/tensor.h"
 
 namespace h3::kernels {
+
+inline constexpr std::int64_t kFp32Run = 128;  // steps of a gradient's chain
 
 // x (S,K) fp32, or bf16 widened exactly; weight (N,K), bias (N) fp32 -> y (S,N) fp32.
 void fp32_projection(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y);

@@ -90,7 +90,7 @@ struct Kernel {
   };
   struct Shared {
     Queue<HeldSlot, 1> held;
-    Queue<WalkedSlot, kSlots> walked;
+    Queue<WalkedSlot, kSlots, kKeys ? ReadBy::lanes : ReadBy::warps> walked;  // lanes read terms
   };
   static constexpr int kHeldBytes = 2 * Held::kBytes;
   static constexpr int kWalkedBytes = 2 * Walked::kBytes + (kKeys ? int(sizeof(Terms)) : 0);

@@ -229,8 +229,14 @@ __global__ void __launch_bounds__(kThreads) differentiate_narrow_rows(const Grad
     __syncthreads();
     if (int(threadIdx.x) < a.cols) {
       const int count = int(min(std::int64_t(kStepRows), end - start));
-#pragma unroll 4
-      for (int i = 0; i < count; ++i) column_sum += terms[buffer][i][threadIdx.x];
+#pragma unroll
+      for (int group = 0; group < kStepRows; group += h3::cuda::kGroup) {
+        float of_group[h3::cuda::kGroup];
+#pragma unroll
+        for (int i = 0; i < h3::cuda::kGroup; ++i)
+          of_group[i] = group + i < count ? terms[buffer][group + i][threadIdx.x] : h3::cuda::kNothing;
+        column_sum += h3::cuda::sum_of_group(of_group);
+      }
     }
   }
   if (int(threadIdx.x) < a.cols) partial[std::int64_t(blockIdx.x) * a.cols + threadIdx.x] = column_sum;

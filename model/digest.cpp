@@ -26,6 +26,12 @@ std::string hex(std::span<const unsigned char> bytes) {
   return text;
 }
 
+std::string hex(XXH128_hash_t hash) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, hash);
+  return hex(canonical.digest);
+}
+
 }  // namespace
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
@@ -56,9 +62,22 @@ std::string sha256_hex(std::span<const std::byte> bytes) {
 std::string sha256_hex(std::string_view text) { return sha256_hex(std::as_bytes(std::span(text))); }
 
 std::string xxh3_128_hex(std::span<const std::byte> bytes) {
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
-  return hex(canonical.digest);
+  return hex(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+Xxh3::Xxh3()
+    : state_(XXH3_createState(), [](void* state) { XXH3_freeState(static_cast<XXH3_state_t*>(state)); }) {
+  require(state_ && XXH3_128bits_reset(static_cast<XXH3_state_t*>(state_.get())) == XXH_OK,
+          "xxHash: no state");
+}
+
+void Xxh3::update(std::span<const std::byte> bytes) {
+  require(XXH3_128bits_update(static_cast<XXH3_state_t*>(state_.get()), bytes.data(), bytes.size()) == XXH_OK,
+          "xxHash: XXH3-128 failed");
+}
+
+std::string Xxh3::hex() const {
+  return h3::hex(XXH3_128bits_digest(static_cast<XXH3_state_t*>(state_.get())));
 }
 
 std::uint64_t xxh3_64(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }

@@ -31,6 +31,17 @@ class Sha256 {
   std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
 };
 
+// XXH3-128 of bytes that arrive in pieces.
+class Xxh3 {
+ public:
+  Xxh3();
+  void update(std::span<const std::byte> bytes);
+  std::string hex() const;  // of everything so far; more may follow
+
+ private:
+  std::shared_ptr<void> state_;
+};
+
 struct FileDigest {
   std::string sha256;
   std::uint64_t size = 0;  // bytes

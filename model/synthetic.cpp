@@ -61,9 +61,6 @@ void set_outliers(SyntheticRule& rule, const std::array<std::int64_t, kOutliers>
   rule.outlier_factor = factor;
 }
 
-// Block 47 of 50. A model of a few blocks has none: whatever lies before such attention, its gradients in BF16
-// are nothing but rounding errors, and there is no telling a right one from a wrong one.
-std::int64_t hot_block(const Config& config) { return config.num_layers < 8 ? -1 : config.num_layers - 3; }
 std::int64_t first_massive_block(const Config& config) { return config.num_layers * 2 / 5; }  // 20 of 50
 
 // ---- runs of elements with one scale and mean ----
@@ -173,6 +170,9 @@ Tensor generate(const SyntheticRule& rule, const TensorSpec& spec, std::int64_t 
 }
 
 }  // namespace
+
+// 47 of 50. A model of a few blocks has none: all its gradients would lie behind it.
+std::int64_t hot_block(const Config& config) { return config.num_layers < 8 ? -1 : config.num_layers - 3; }
 
 SyntheticRule synthetic_rule(std::uint64_t seed, const Config& config, const TensorSpec& spec) {
   const auto* row =

@@ -17,6 +17,10 @@ namespace h3 {
 // group is.
 SyntheticRule synthetic_rule(std::uint64_t seed, const Config& config, const TensorSpec& spec);
 
+// The block whose logits are in the thousands, or -1. Its softmax is all but one-hot, and what BF16 leaves of
+// the gradients of q and k is rounding errors: no distance to a golden tells a right one from a wrong one.
+std::int64_t hot_block(const Config& config);
+
 // Elements [first, first + count) into `out`, in the calling thread. bf16 and fp32.
 void fill_range(const SyntheticRule& rule, DType dtype, std::int64_t first, std::int64_t count,
                 std::byte* out);

@@ -11,8 +11,8 @@
 
 namespace h3 {
 
-// The golden of one model for many candidates: computed for the first, recalled for the others. It answers in
-// the order in which it is asked, which is the model's own.
+// The chained golden of one model for many candidates: computed for the first, recalled for the others. It
+// answers in the order in which it is asked, which is the model's own.
 class RecalledGolden : public Execution {
  public:
   explicit RecalledGolden(const Config& config) : golden_(golden_execution(false, config)) {}
@@ -59,11 +59,13 @@ struct ReducedModel {
   FullModelBounds bounds = load_bounds("reduced");
   PackedLayout layout = named_layout(bounds.layout);
   std::unique_ptr<Weights> weights = open_weights("", bounds.seed, config);
-  mutable RecalledGolden golden{config};
+  std::unique_ptr<Execution> golden = golden_execution(false, config), twin = cpu_execution(config);
+  mutable RecalledGolden chained{config};
 
   FullModelReport examine(const Execution& candidate, const OnCompared& on_compared = {}) const {
-    golden.start_again();
-    return examine_full_model(candidate, golden, *weights, layout, bounds, {}, on_compared);
+    chained.start_again();
+    return examine_full_model(candidate, {chained, *golden, *twin}, *weights, layout, bounds, {},
+                              on_compared);
   }
 };
 

@@ -32,7 +32,7 @@ TEST_P(CaseNames, follow_the_rule) {
 }
 
 constexpr RuleRow kRules[] = {
-    {"starts_with_its_gate", "(host|rows(_cuda|_cutlass)?|block0(_cuda)?|fullmodel)/.*", true},
+    {"starts_with_its_gate", "(host|rows(_cuda|_cutlass)?|block0(_cuda)?|fullmodel(_cuda)?|parallel(_cuda|_nccl)?)/.*", true},
     {"is_gate_suite_claim_row", "[A-Za-z0-9_]+/[A-Za-z0-9_]+\\.[A-Za-z0-9_]+/[A-Za-z0-9_]+", true},
     {"row_is_no_index", ".*/[0-9]+", false},
     {"is_not_disabled", ".*DISABLED_.*", false},

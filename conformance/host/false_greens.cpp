@@ -427,10 +427,25 @@ const TamperRow kTampers[] = {
     {"a_prettier_receipt", "receipt.json",
      [](std::string& t) { replace_first(t, "\"passed\": 3", "\"passed\": 4"); },
      "receipt.json: passed is 4, the ledger says 3"},
+    {"another_machine", "receipt.json",
+     [](std::string& t) { replace_first(t, "\"cores\": ", "\"cores\": 9"); }, "receipt.json: environment is"},
     {"a_prettier_xml", "junit.xml", [](std::string& t) { replace_first(t, "errors=\"0\"", "errors=\"\""); },
      "junit.xml is not what the ledger says"},
 };
 INSTANTIATE_TEST_SUITE_P(host, TouchedEvidence, testing::ValuesIn(kTampers), tamper_name);
+
+// ---- Evidence of machines that are not everybody's: it verifies here.
+
+struct RecordedEvidence : testing::TestWithParam<const char*> {};
+
+TEST_P(RecordedEvidence, verifies_without_its_machine) {
+  GateRun gate;
+  gate.run({}, {"--verify", std::string(H3_SOURCE_DIR "/ctest/recorded/") + GetParam()});
+  EXPECT_EQ(gate.end.exit_code, 0) << gate.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(host, RecordedEvidence, testing::Values("parallel_nccl"),
+                         [](const auto& info) { return std::string(info.param); });
 
 struct StaleRow {
   const char* name;

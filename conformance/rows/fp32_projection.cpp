@@ -49,7 +49,8 @@ constexpr RowCase kRows[] = {
 INSTANTIATE_TEST_SUITE_P(rows, Fp32Projection, testing::ValuesIn(kRows), row_name);
 H3_ROWS_ON_CUDA(Fp32Projection, kRows);
 
-// ---- backward: chains of N products for dx, of S for dweight; dbias adds runs of up to 128 rows
+// ---- backward: runs of 128 products, of N for dx, of S for dweight, then their sums; dbias adds trees of
+// eight rows, 16 of them to a run, then the runs
 
 struct Fp32ProjectionBackward : testing::TestWithParam<RowCase> {
   enum Output : std::size_t { dx, dweight, dbias };
@@ -61,7 +62,10 @@ struct Fp32ProjectionBackward : testing::TestWithParam<RowCase> {
     const Tensor dy = synthetic_activation(row.seed, "dy", {row.rows, outputs}, DType::fp32);
     const auto golden = golden::fp32_projection_backward(x.to(DType::fp32), weight, dy);
     const Tensor goldens[] = {golden.x, golden.weight, golden.bias};
-    const double steps[] = {double(outputs), double(row.rows), 128};
+    const auto steps_of = [](std::int64_t terms, std::int64_t run) {
+      return double(std::min(terms, run) + terms / 128);
+    };
+    const double steps[] = {steps_of(outputs, 128), steps_of(row.rows, 128), steps_of(row.rows, 3 + 16)};
     return {{dy, x},
             [=](const auto& operands, Tensor& y) {
               if (which == dx) kernels::fp32_input_gradient(operands[0], weight, y);

@@ -8,6 +8,7 @@
 #include "kernels/fp32_projection.h"
 #include "kernels/gate_residual.h"
 #include "kernels/lora_linear.h"
+#include "kernels/ode_step.h"
 
 namespace h3 {
 namespace {
@@ -64,6 +65,14 @@ float lora_branch() {  // h = b = kStep and scale 3: R(R(h b) 3), not R(R(h 3) b
   return y.at(0);
 }
 
+float noise_level() {  // of the last step, from the timestep
+  const float sigma = 0.1f, t = 1 - sigma;
+  Tensor next(kFp32, {1, 1});
+  kernels::ode_step(of(kFp32, {1, 1}, {0}), of(kFp32, {1, 1}, {1}), of(kFp32, {1}, {t}),
+                    of(kFp32, {1}, {sigma}), of(kFp32, {1}, {0}), next);
+  return next.at(0);
+}
+
 struct RoundingRow {
   const char* name;
   float (*run)();
@@ -80,6 +89,7 @@ const RoundingRow kRows[] = {
     {"terms_of_the_gate_gradient", gate_gradient, 0},
     {"none_between_product_and_sum_in_fp32", fp32_product, 0x1p-24f},
     {"none_between_product_and_sum_of_an_fp32_gradient", fp32_input_gradient, 0x1p-24f},
+    {"noise_level_from_the_timestep", noise_level, 0x1.9999ap-4f},
     {"lora_branch_before_its_scale", lora_branch, 3.046875f},
 };
 INSTANTIATE_TEST_SUITE_P(rows, RoundingPoints, testing::ValuesIn(kRows),

@@ -12,17 +12,28 @@
 namespace h3 {
 namespace {
 
-// The definition, one column: runs of 128 terms, then the same of their sums.
-float sum_by_definition(const std::vector<float>& terms) {
+// The definition, one column: a tree of terms [first, end), halves of a power of two first.
+float tree(std::span<const float> terms, std::size_t width) {
+  if (terms.size() == 1) return terms[0];
+  if (terms.size() <= width / 2) return tree(terms, width / 2);
+  return tree(terms.first(width / 2), width / 2) + tree(terms.subspan(width / 2), width / 2);
+}
+
+// A run: groups of eight, one after the other.
+float sum_of_run(std::span<const float> terms) {
+  float sum = tree(terms.first(std::min<std::size_t>(8, terms.size())), 8);
+  for (std::size_t i = 8; i < terms.size(); i += 8)
+    sum += tree(terms.subspan(i, std::min<std::size_t>(8, terms.size() - i)), 8);
+  return sum;
+}
+
+// Runs of 128 terms, then the same of their sums.
+float sum_by_definition(std::span<const float> terms) {
   if (terms.empty()) return 0;
   if (terms.size() == 1) return terms[0];
   std::vector<float> sums;
-  for (std::size_t i = 0; i < terms.size(); ++i) {
-    if (i % 128 == 0)
-      sums.push_back(terms[i]);
-    else
-      sums.back() += terms[i];
-  }
+  for (std::size_t i = 0; i < terms.size(); i += 128)
+    sums.push_back(sum_of_run(terms.subspan(i, std::min<std::size_t>(128, terms.size() - i))));
   return sum_by_definition(sums);
 }
 
@@ -56,14 +67,13 @@ TEST_P(RowSumOrder, ends_a_run_where_a_segment_ends) {
   std::vector<float> runs;
   for (const auto& [begin, end] :
        {std::pair{std::int64_t(0), first_segment}, std::pair{first_segment, GetParam()}}) {
-    for (std::int64_t s = begin; s < end; ++s) {
-      sum.add(all.data<float>() + 3 * s);
-      if ((s - begin) % 128 == 0)
-        runs.push_back(all.at(3 * s));
-      else
-        runs.back() += all.at(3 * s);
-    }
+    for (std::int64_t s = begin; s < end; ++s) sum.add(all.data<float>() + 3 * s);
     sum.end_run();
+    const std::vector<float> first_column = column(all, 0);
+    for (std::int64_t s = begin; s < end; s += 128)
+      runs.push_back(
+          sum_of_run(std::span(first_column)
+                         .subspan(std::size_t(s), std::size_t(std::min<std::int64_t>(128, end - s)))));
   }
   float result[3];
   sum.finish(result);

@@ -109,27 +109,29 @@ void write_inputs(const InputsOptions& options) {
 // ---- the reference pass ----
 
 struct ReferenceOptions {
-  std::string config = "reduced";
+  std::string config = "reduced", layout = "tiny";
   bool check = false;
 };
 
 void run_reference(const ReferenceOptions& options) {
-  const std::string path = fixture_path(bounds_file(options.config)).string();
-  const Ensemble ensemble = ensemble_from_json(
-      read_json(fixture_path(ensemble_file(options.config)).string()), ensemble_file(options.config));
-  const EnsembleRule rule = rule_of(ensemble);
+  const std::string file = ensemble_file(options.config, options.layout),
+                    path = fixture_path(bounds_file(options.config, options.layout)).string();
+  const Ensemble ensemble = ensemble_from_json(read_json(fixture_path(file).string()), file);
   const std::string text = bounds_text(ensemble);
-  for (std::size_t m = 0; m < ensemble.members.size(); ++m)
-    std::printf("%-16s needs %.3f x the others, decided by %s\n", ensemble.members[m].c_str(),
-                rule.held_out[m], rule.tensor[m].c_str());
-  std::printf("k = %.1f for %zu tensors of %zu members\n", rule.k, ensemble.tensors.size(),
-              ensemble.members.size());
+  for (const Measure measure : kMeasures) {
+    const EnsembleRule rule = rule_of(ensemble, measure);
+    for (std::size_t m = 0; m < ensemble.members.size(); ++m)
+      std::printf("%-9s %-16s needs %.3f x the others, decided by %s\n", name_of(measure),
+                  ensemble.members[m].c_str(), rule.held_out[m], rule.tensor[m].c_str());
+    std::printf("%-9s k = %.1f for %zu tensors of %zu members\n", name_of(measure), rule.k,
+                ensemble.tensors.size(), ensemble.members.size());
+  }
   if (!options.check) {
     write_file(path, text);
     std::printf("%s written; h3 fixtures manifest takes it\n", path.c_str());
     return;
   }
-  load_bounds(options.config);  // names what differs
+  load_bounds(options.config, options.layout);  // names what differs
   std::printf("%s: as recorded\n", path.c_str());
 }
 
@@ -140,7 +142,8 @@ void add_fullmodel(CLI::App& app) {
       app.add_subcommand("fullmodel", "The whole model, forward and backward, against its bounds");
   command->footer(R"(Examples:
   h3 fullmodel                                          the reduced model on this CPU: block 0 first, then 4 blocks
-  h3 fullmodel --engine cuda --report r.json --receipt receipt.json
+  h3 fullmodel --config released --layout small --engine cuda --report r.json --receipt receipt.json
+                                                        50 blocks and 638 parameter gradients, on a Hopper GPU
   h3 fullmodel --block0-receipt build/evidence/block0/receipt.json
   h3 fullmodel inputs --out /tmp/full                   rules of the weights, inputs and gradients for
                                                         fixtures/export_full_model.py
@@ -148,7 +151,7 @@ void add_fullmodel(CLI::App& app) {
 Exit: 0 closed, 1 a tensor beyond its bound or missing, 2 bad input.)");
   auto gate = std::make_shared<GateOptions>();
   command->add_option("--config", gate->request.config, "reduced or released")->capture_default_str();
-  command->add_option("--layout", gate->request.layout, "the layout that the bounds are for");
+  command->add_option("--layout", gate->request.layout, "tiny, small or medium")->capture_default_str();
   command->add_option("--engine", gate->request.engine, "cpu, or cuda on a Hopper GPU")
       ->capture_default_str();
   command->add_option("--checkpoint", gate->request.checkpoint, "folder with the weights of the bounds");
@@ -170,6 +173,8 @@ Exit: 0 closed, 1 a tensor beyond its bound or missing, 2 bad input.)");
   auto* freeze =
       command->add_subcommand("reference", "Freeze the bounds that follow from the provider ensemble");
   freeze->add_option("--config", reference->config, "reduced or released")->capture_default_str();
+  freeze->add_option("--layout", reference->layout, "the layout that the ensemble ran on")
+      ->capture_default_str();
   freeze->add_flag("--check", reference->check, "compare with the recorded bounds instead of writing them");
   freeze->callback([=] { run_reference(*reference); });
 

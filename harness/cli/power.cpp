@@ -58,8 +58,10 @@ Section alarms_section(const Options& options) {
     counts.push_back(
         count_alarms(variant, options.repeats, [&](std::int64_t done) { bar.step(done, "repeats"); }));
   }
-  return {to_json(counts), to_table(counts),
-          std::ranges::all_of(counts, [](const AlarmCount& count) { return count.alarms == 0; })};
+  // Other inputs are another problem: how often they raise an alarm is measured, and does not decide.
+  return {to_json(counts), to_table(counts), std::ranges::all_of(counts, [](const AlarmCount& count) {
+            return count.alarms == 0 || count.variant == Honest::rounded_inputs;
+          })};
 }
 
 Section floors_section(const Options& options) {

@@ -28,9 +28,13 @@ struct HeadTile {
   alignas(1024) std::byte bytes[kBytes];
 };
 
+// Who reads a slot: only wgmma, for a whole warp, or every lane with loads of its own. Then every lane says
+// that it is done: racecheck lets none speak for another.
+enum class ReadBy { warps, lanes };
+
 // A queue of slots in shared memory: the copying thread waits until a slot is empty, the others until it is
 // full.
-template <class Slot, int kDepth>
+template <class Slot, int kDepth, ReadBy kReadBy = ReadBy::warps>
 struct Queue {
   Slot slot[kDepth];
   std::uint64_t full[kDepth], empty[kDepth];
@@ -45,29 +49,31 @@ struct Place {
   __device__ Place next() const { return slot + 1 < kDepth ? Place{slot + 1, phase} : Place{0, phase ^ 1}; }
 };
 
-template <class Slot, int kDepth>
-__device__ void init(Queue<Slot, kDepth>& queue) {
+template <class Slot, int kDepth, ReadBy kReadBy>
+__device__ void init(Queue<Slot, kDepth, kReadBy>& queue) {
+  constexpr int kReaders = kGroups * kWarpgroup / (kReadBy == ReadBy::lanes ? 1 : 32);
   for (int slot = 0; slot < kDepth; ++slot) {
     barrier_init(shared_address(&queue.full[slot]), 1);
-    barrier_init(shared_address(&queue.empty[slot]), kGroups * kWarpgroup / 32);
+    barrier_init(shared_address(&queue.empty[slot]), kReaders);
   }
 }
 
-template <class Slot, int kDepth>
-__device__ void wait_for(Queue<Slot, kDepth>& queue, const Place<kDepth>& place) {
+template <class Slot, int kDepth, ReadBy kReadBy>
+__device__ void wait_for(Queue<Slot, kDepth, kReadBy>& queue, const Place<kDepth>& place) {
   barrier_wait(shared_address(&queue.full[place.slot]), place.phase);
 }
 
 // This warp has read the slot.
-template <class Slot, int kDepth>
-__device__ void release(Queue<Slot, kDepth>& queue, Place<kDepth>& place) {
-  if (threadIdx.x % 32 == 0) barrier_arrive(shared_address(&queue.empty[place.slot]));
+template <class Slot, int kDepth, ReadBy kReadBy>
+__device__ void release(Queue<Slot, kDepth, kReadBy>& queue, Place<kDepth>& place) {
+  if (kReadBy == ReadBy::lanes || threadIdx.x % 32 == 0)
+    barrier_arrive(shared_address(&queue.empty[place.slot]));
   place = place.next();
 }
 
 // Goes on without reading the slot.
-template <class Slot, int kDepth>
-__device__ void pass(Queue<Slot, kDepth>& queue, Place<kDepth>& place) {
+template <class Slot, int kDepth, ReadBy kReadBy>
+__device__ void pass(Queue<Slot, kDepth, kReadBy>& queue, Place<kDepth>& place) {
   wait_for(queue, place);
   release(queue, place);
 }

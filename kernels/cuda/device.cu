@@ -70,6 +70,14 @@ void copy(const Tensor& from, Tensor to) {
   check(cudaMemcpy(to.bytes(), from.bytes(), to.size_bytes(), cudaMemcpyDeviceToDevice), "copying on the device");
 }
 
+void copy_rectangle(std::byte* to, std::size_t to_pitch, const std::byte* from, std::size_t from_pitch,
+                    std::size_t width, std::size_t height) {
+  // One piece may be longer than the largest pitch.
+  check(height == 1 ? cudaMemcpy(to, from, width, cudaMemcpyDeviceToDevice)
+                    : cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, cudaMemcpyDeviceToDevice),
+        "copying a rectangle on the device");
+}
+
 Tensor upload(const Tensor& host) {
   require(host.device() == Device::cpu, "upload: the tensor lies on the GPU already");
   Tensor device = allocate(host.dtype(), host.shape());

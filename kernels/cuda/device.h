@@ -19,6 +19,9 @@ Tensor allocate(DType dtype, const Shape& shape);  // every byte 0xFF, as a new 
 void poison(Tensor& device);                       // every byte 0xFF again
 std::int64_t free_bytes();                         // that allocate could still get
 void copy(const Tensor& from, Tensor to);          // on the GPU, as many bytes
+// `height` pieces of `width` bytes on the GPU, one every `pitch` bytes.
+void copy_rectangle(std::byte* to, std::size_t to_pitch, const std::byte* from, std::size_t from_pitch,
+                    std::size_t width, std::size_t height);
 Tensor upload(const Tensor& host);
 Tensor download(const Tensor& device);      // waits for the default stream's work
 void synchronize(Stream stream = nullptr);  // an asynchronous failure becomes an Error here

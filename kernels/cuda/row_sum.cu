@@ -11,23 +11,29 @@ struct Targets {
   SumTarget target[kMaxTargets];
 };
 
+// term(first), term(first + step), ... before `end`, in groups of eight.
+template <class Term>
+__device__ float sum_in_groups(std::int64_t first, std::int64_t end, std::int64_t step, const Term& term) {
+  float sum = kNothing;
+  for (std::int64_t start = first; start < end; start += kGroup * step) {
+    float terms[kGroup];
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i)
+      terms[i] = start + i * step < end ? term(start + i * step) : kNothing;
+    sum += sum_of_group(terms);
+  }
+  return sum;
+}
+
 // Runs [first, end) of one column: each 128 of them, each 128 of those sums, then these.
 __device__ float sum_of_runs(const float* partial, std::int64_t cols, std::int64_t first, std::int64_t end) {
   constexpr std::int64_t kSquare = std::int64_t(kFanIn) * kFanIn;
   if (first == end) return 0;
-  float all = kNothing;
-  for (std::int64_t square = first; square < end; square += kSquare) {
-    float of_square = kNothing;
-    for (std::int64_t start = square; start < min(square + kSquare, end); start += kFanIn) {
-      const std::int64_t stop = min(start + kFanIn, end);
-      float sum = kNothing;
-#pragma unroll 8
-      for (std::int64_t run = start; run < stop; ++run) sum += partial[run * cols];
-      of_square += sum;
-    }
-    all += of_square;
-  }
-  return all;
+  return sum_in_groups(first, end, kSquare, [&](std::int64_t square) {
+    return sum_in_groups(square, min(square + kSquare, end), kFanIn, [&](std::int64_t start) {
+      return sum_in_groups(start, min(start + kFanIn, end), 1, [&](std::int64_t run) { return partial[run * cols]; });
+    });
+  });
 }
 
 template <class T>

@@ -1,5 +1,5 @@
 // The row sum of kernels/numerics/row_sum.h on Hopper: a thread adds the terms of its columns over one run of
-// 128 rows, the sums of the runs go through memory, and a second launch adds those. Runs and columns are
+// 128 rows, eight at a time, the sums of the runs go through memory, and a second launch adds those. Runs and columns are
 // spread over blocks, which does not touch the order.
 #pragma once
 
@@ -12,8 +12,29 @@
 
 namespace h3::cuda {
 
-inline constexpr int kFanIn = 128;
-inline constexpr float kNothing = -0.0f;  // -0 + x is x for every x: a sum that starts from its first term
+inline constexpr int kFanIn = 128, kGroup = 8;
+inline constexpr float kNothing = -0.0f;  // -0 + x is x for every x: a term that is not there, a sum of none
+
+__device__ inline float sum_of_group(const float (&t)[kGroup]) {
+  return ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]));
+}
+
+// The tree of sum_of_group over terms that come one at a time: term i completes what it is the last of.
+template <int kValues>
+struct GroupTree {
+  float pair[kValues], quad[kValues], half[kValues];
+
+  __device__ void add(int i, const float (&term)[kValues], float (&sum)[kValues]) {
+#pragma unroll
+    for (int e = 0; e < kValues; ++e) {
+      pair[e] = i % 2 == 0 ? term[e] : pair[e] + term[e];
+      if (i % 4 == 1) quad[e] = pair[e];
+      if (i % 4 == 3) quad[e] += pair[e];
+      if (i == 3) half[e] = quad[e];
+      if (i == 7) sum[e] += half[e] + quad[e];
+    }
+  }
+};
 
 // The runs of a sequence: of an index by segment, or of rows 0, 1, ... as they are (the pointers are null
 // then).
@@ -34,7 +55,7 @@ Runs runs_of(const RowIndex& index);
 //   Kept start(row, column)                      what stays the same over the run, from its first row
 //   Loaded load(row, column)                     what is read of a row
 //   void of(row, column, kept, loaded, term)     float term[kSums][V]; may write the row's own results
-constexpr int kSumThreads = 128, kRowsAhead = 8;
+constexpr int kSumThreads = 128;
 
 template <int V, class Terms>
 __global__ void __launch_bounds__(kSumThreads)
@@ -49,20 +70,25 @@ __global__ void __launch_bounds__(kSumThreads)
   for (int k = 0; k < Terms::kSums; ++k)
 #pragma unroll
     for (int e = 0; e < V; ++e) sum[k][e] = kNothing;
-  for (std::int64_t at = first; at < end; at += kRowsAhead) {
-    typename Terms::Loaded loaded[kRowsAhead];
+  for (std::int64_t at = first; at < end; at += kGroup) {
+    typename Terms::Loaded loaded[kGroup];
+    GroupTree<V> tree[Terms::kSums];
 #pragma unroll
-    for (int i = 0; i < kRowsAhead; ++i)
+    for (int i = 0; i < kGroup; ++i)
       if (at + i < end) loaded[i] = terms.load(runs.row(at + i), column);
 #pragma unroll
-    for (int i = 0; i < kRowsAhead; ++i) {
-      if (at + i >= end) break;
+    for (int i = 0; i < kGroup; ++i) {
       float term[Terms::kSums][V];
-      terms.of(runs.row(at + i), column, kept, loaded[i], term);
+      if (at + i < end) {
+        terms.of(runs.row(at + i), column, kept, loaded[i], term);
+      } else {
 #pragma unroll
-      for (int k = 0; k < Terms::kSums; ++k)
+        for (int k = 0; k < Terms::kSums; ++k)
 #pragma unroll
-        for (int e = 0; e < V; ++e) sum[k][e] += term[k][e];
+          for (int e = 0; e < V; ++e) term[k][e] = kNothing;
+      }
+#pragma unroll
+      for (int k = 0; k < Terms::kSums; ++k) tree[k].add(i, term[k], sum[k]);
     }
   }
 #pragma unroll

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace h3::numerics {
 
@@ -21,20 +22,39 @@ Segments one_segment(std::int64_t rows) {
   return segments;
 }
 
+namespace {
+
+constexpr float kNothing = -0.0f;  // x + -0 is x for every x: what stands for a term that is not there
+
+}  // namespace
+
 void RowSum::add(std::size_t at, const float* terms) {
-  if (at == levels_.size()) levels_.push_back({std::vector<float>(cols_)});
+  if (at == levels_.size())
+    levels_.push_back({std::vector<float>(cols_, kNothing), std::vector<float>(kGroup * cols_, kNothing)});
   Level& level = levels_[at];
-  if (level.terms == 0)
-    std::copy_n(terms, cols_, level.sum.begin());
-  else
-    for (std::size_t c = 0; c < cols_; ++c) level.sum[c] += terms[c];
-  if (++level.terms == kFanIn) pass_on(at);
+  std::copy_n(terms, cols_, level.group.begin() + std::ptrdiff_t(std::size_t(level.terms % kGroup) * cols_));
+  if (++level.terms % kGroup == 0) add_group(level);
+  if (level.terms == kFanIn) pass_on(at);
+}
+
+void RowSum::add_group(Level& level) {
+  const auto term = [&](std::size_t i) { return level.group.data() + i * cols_; };
+  const float *t0 = term(0), *t1 = term(1), *t2 = term(2), *t3 = term(3), *t4 = term(4), *t5 = term(5),
+              *t6 = term(6), *t7 = term(7);
+  for (std::size_t c = 0; c < cols_; ++c)
+    level.sum[c] += ((t0[c] + t1[c]) + (t2[c] + t3[c])) + ((t4[c] + t5[c]) + (t6[c] + t7[c]));
+  std::ranges::fill(level.group, kNothing);
+}
+
+std::vector<float> RowSum::taken(Level& level) {
+  if (level.terms % kGroup != 0) add_group(level);
+  level.terms = 0;
+  return std::exchange(level.sum, std::vector<float>(cols_, kNothing));
 }
 
 // The sum of a level becomes a term of the next.
 void RowSum::pass_on(std::size_t at) {
-  const std::vector<float> sum = levels_[at].sum;
-  levels_[at].terms = 0;
+  const std::vector<float> sum = taken(levels_[at]);
   add(at + 1, sum.data());
 }
 
@@ -52,8 +72,7 @@ void RowSum::finish(float* sum) {
       pass_on(at);
       continue;
     }
-    std::copy_n(levels_[at].sum.begin(), cols_, sum);
-    levels_[at].terms = 0;
+    std::ranges::copy(taken(levels_[at]), sum);
   }
 }
 

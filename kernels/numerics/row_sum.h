@@ -1,8 +1,10 @@
 // Sums over rows in one fixed order: the gradients of norm weights, biases and modulation tables.
 //
-// Fan-in 128: the terms of a run of 128 consecutive rows are added one after the other, starting from the
-// first; the sums of 128 consecutive runs likewise, and so on until one is left. FP32, plain adds; no rows
-// give +0. The order depends on the number of rows alone, and every column is its own sum.
+// Fan-in 128: the terms of a run of 128 consecutive rows are added in groups of eight, each a tree,
+// ((0+1)+(2+3))+((4+5)+(6+7)), the groups one after the other, starting from the first; the sums of 128
+// consecutive runs likewise, and so on until one is left. FP32, plain adds; terms that the last group lacks
+// are left out; no rows give +0. The order depends on the number of rows alone, and every column is its own
+// sum.
 //
 // Where the rows belong to segments (a table row has its own rows), every segment is a sum of its own, over
 // its rows in the order of the sequence. A sum over all rows of such a sequence takes them segment after
@@ -17,7 +19,7 @@
 
 namespace h3::numerics {
 
-inline constexpr std::int64_t kFanIn = 128;
+inline constexpr std::int64_t kFanIn = 128, kGroup = 8;
 
 // The rows of a sequence by segment, each segment in the order of the sequence.
 struct Segments {
@@ -43,10 +45,12 @@ class RowSum {
 
  private:
   struct Level {
-    std::vector<float> sum;
+    std::vector<float> sum, group;  // the terms of the group that is being filled
     std::int64_t terms = 0;
   };
   void add(std::size_t level, const float* terms);
+  void add_group(Level& level);
+  std::vector<float> taken(Level& level);  // its sum; the level is empty again
   void pass_on(std::size_t level);
 
   std::size_t cols_;
