@@ -12,7 +12,7 @@ endif()
 
 # The judge links nothing that it judges.
 file(GLOB gate_parts CONFIGURE_DEPENDS ctest/*.cpp)
-list(REMOVE_ITEM gate_parts ${CMAKE_SOURCE_DIR}/ctest/gate.cpp)
+list(REMOVE_ITEM gate_parts ${CMAKE_SOURCE_DIR}/ctest/gate.cpp ${CMAKE_SOURCE_DIR}/ctest/mutants.cpp)
 add_library(h3_gate_parts STATIC ${gate_parts})
 target_link_libraries(h3_gate_parts PUBLIC h3_model ${CMAKE_DL_LIBS})
 add_executable(h3_gate ctest/gate.cpp harness/ledger.cpp)
@@ -23,8 +23,8 @@ file(GLOB_RECURSE conformance CONFIGURE_DEPENDS conformance/*.cpp)
 list(FILTER conformance EXCLUDE REGEX "/conformance/bench/")
 add_executable(h3_conformance ${conformance})
 target_link_libraries(h3_conformance PRIVATE h3_harness h3_gate_parts GTest::gtest pugixml::pugixml)
-set_source_files_properties(conformance/host/false_greens.cpp PROPERTIES COMPILE_DEFINITIONS
-                            "H3_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
+set_source_files_properties(conformance/host/false_greens.cpp conformance/host/controls.cpp PROPERTIES
+                            COMPILE_DEFINITIONS "H3_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 
 # A binary that goes wrong in every way which is known to look like success.
 file(GLOB false_greens CONFIGURE_DEPENDS ctest/false_greens/*.cpp)
@@ -45,6 +45,17 @@ add_candidate(no_candidate no_candidate)
 
 set_target_properties(h3_conformance h3_false_greens h3_gate PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 add_dependencies(h3_conformance h3 h3_gate h3_false_greens)  # its cases run them
+
+# Kernel mutants (ctest/mutants.json): the program that applies them to a copy of the tree, and, built in the copy only,
+# the cases that a CPU kills them with.
+add_executable(h3_mutants EXCLUDE_FROM_ALL ctest/mutants.cpp)
+target_link_libraries(h3_mutants PRIVATE h3_harness h3_gate_parts CLI11::CLI11)
+set(mutant_cases ${conformance})
+list(FILTER mutant_cases EXCLUDE REGEX "/conformance/(host|parallel|generation)/")
+add_executable(h3_mutant_cases EXCLUDE_FROM_ALL ${mutant_cases} conformance/host/chain.cpp conformance/host/layout.cpp
+               conformance/host/scheduler.cpp conformance/host/device_functions.cpp)
+target_link_libraries(h3_mutant_cases PRIVATE h3_harness h3_gate_parts GTest::gtest pugixml::pugixml)
+set_target_properties(h3_mutants h3_mutant_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
 # add_gate(<name> TIME_LIMIT <seconds> [LABEL <label>] [NEEDS_GPU])
 # NEEDS_GPU: where every case is skipped for want of a Hopper GPU, CTest shows the gate as skipped. It is not closed.

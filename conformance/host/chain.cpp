@@ -275,6 +275,35 @@ void the_start_continues_a_sum() {
   }
 }
 
+void the_start_continues_a_sum_in_every_task() {  // 512 rows and 256 columns make one
+  const Tensor a = normal_operand("tasks.a", {600, 48}), b = normal_operand("tasks.b", {300, 48});
+  const std::vector<float> whole = chained(rows_of(a), rows_of(b));
+  Operand a_head = rows_of(a), b_head = rows_of(b), a_tail = a_head, b_tail = b_head;
+  a_head.depth = b_head.depth = 16;
+  a_tail.depth = b_tail.depth = 32;
+  a_tail.data += 16;
+  b_tail.data += 16;
+  std::vector<float> c = chained(a_head, b_head);
+  chain(a_tail, b_tail, c.data(), c.data(), 300);
+  EXPECT_TRUE(same_bits(whole, c));
+}
+
+// Rows so small that the fast path may lose their last bits, columns that ask for no care; from the first
+// step on, or after one of zeros.
+void one_side_may_be_small() {
+  const Tensor large = normal_operand("small.b", {70, 160}, -44);
+  for (const std::int64_t zeros : {0, 16}) {
+    Tensor small = normal_operand("small.a", {9, 160}, -62);
+    for (std::int64_t row = 0; row < 9; ++row) std::fill_n(small.data<Bf16>() + row * 160, zeros, Bf16(0));
+    std::vector<float> expected = poisoned(9 * 70), got = expected;
+    chain_reference(rows_of(small), rows_of(large), nullptr, expected.data(), 70);
+    for (const ChainIsa isa : available_chain_isas()) {
+      chain_with(isa, rows_of(small), rows_of(large), nullptr, got.data(), 70);
+      EXPECT_TRUE(same_bits(expected, got)) << name_of(isa) << " after " << zeros << " zeros";
+    }
+  }
+}
+
 void only_the_result_is_written() {
   const Tensor a = normal_operand("band.a", {5, 64}), b = normal_operand("band.b", {37, 64});
   std::vector<float> wide = poisoned(5 * 50);
@@ -367,7 +396,8 @@ TEST_P(Chain, keeps_its_promise) { GetParam().check(); }
 INSTANTIATE_TEST_SUITE_P(host, Chain,
                          testing::Values(CLAIM(integers_are_exact), CLAIM(operands_may_lie_either_way),
                                          CLAIM(operands_may_be_exchanged), CLAIM(the_start_continues_a_sum),
-                                         CLAIM(only_the_result_is_written),
+                                         CLAIM(the_start_continues_a_sum_in_every_task),
+                                         CLAIM(one_side_may_be_small), CLAIM(only_the_result_is_written),
                                          CLAIM(a_row_does_not_see_its_neighbours),
                                          CLAIM(threads_do_not_matter), CLAIM(the_order_of_the_sum_is_seen),
                                          CLAIM(misfits_are_one_line),

@@ -21,6 +21,7 @@ void add_diagnose(CLI::App& app);
 void add_gemm(CLI::App& app);
 void add_fullmodel(CLI::App& app);
 void add_generate(CLI::App& app);
+void add_power(CLI::App& app);
 void add_parallel(CLI::App& app);
 
 std::string grouped(std::int64_t number);  // 33122992896 -> "33,122,992,896"

@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   h3::cli::add_gemm(app);
   h3::cli::add_fullmodel(app);
   h3::cli::add_generate(app);
+  h3::cli::add_power(app);
   h3::cli::add_parallel(app);
   try {
     app.parse(argc, argv);

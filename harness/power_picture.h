@@ -1,0 +1,13 @@
+// Detection floors as a picture: one line a tensor, a mark for every kind of fault, on a logarithmic axis.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/detection_floor.h"
+
+namespace h3 {
+
+std::string to_svg(const std::vector<TensorFloors>& tensors, const std::string& title);
+
+}  // namespace h3
