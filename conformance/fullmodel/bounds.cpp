@@ -154,18 +154,18 @@ struct RecordedRow {
 };
 void PrintTo(const RecordedRow& row, std::ostream* out) { *out << row.config << '_' << row.layout; }
 
-class RecordedBounds : public testing::TestWithParam<RecordedRow> {
+class ModelBounds : public testing::TestWithParam<RecordedRow> {
  protected:
   const FullModelBounds bounds = load_bounds(GetParam().config, GetParam().layout);
 };
 
-TEST_P(RecordedBounds, follow_from_the_recorded_ensemble) {
+TEST_P(ModelBounds, follow_from_the_recorded_ensemble) {
   EXPECT_EQ(bounds.tensors.size(), load_ensemble(GetParam().config, GetParam().layout).tensors.size());
 }
 
 // Zeros and a doubled tensor are 1 away from the golden. Only where attention is hot are bytes needed
 // instead.
-TEST_P(RecordedBounds, accept_no_tensor_of_zeros) {
+TEST_P(ModelBounds, accept_no_tensor_of_zeros) {
   const std::int64_t hot = hot_block(config_named(GetParam().config));
   for (const auto& bound : bounds.tensors) {
     const bool of_hot_attention = bound.pass == Pass::backward &&
@@ -176,18 +176,18 @@ TEST_P(RecordedBounds, accept_no_tensor_of_zeros) {
 }
 
 // Values pass: only gradients are chained too far from the golden for a bound to say anything.
-TEST_P(RecordedBounds, are_not_blind_forward) {
+TEST_P(ModelBounds, are_not_blind_forward) {
   for (const auto& bound : bounds.tensors)
     EXPECT_FALSE(bound.pass == Pass::forward && bound.chained_is_blind()) << bound.name;
 }
 
-TEST_P(RecordedBounds, hold_for_every_gradient_of_a_parameter) {
+TEST_P(ModelBounds, hold_for_every_gradient_of_a_parameter) {
   const auto parameters = tensor_specs(config_named(GetParam().config));
   for (const TensorSpec& spec : parameters)
     EXPECT_NO_THROW(bounds.of(Pass::backward, spec.name)) << spec.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(fullmodel, RecordedBounds,
+INSTANTIATE_TEST_SUITE_P(fullmodel, ModelBounds,
                          testing::Values(RecordedRow{"reduced", "tiny"}, RecordedRow{"released", "tiny"},
                                          RecordedRow{"released", "small"}),
                          [](const auto& info) { return testing::PrintToString(info.param); });
