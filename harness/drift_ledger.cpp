@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "harness/compare.h"
 #include "harness/full_model.h"
 
 namespace h3 {
@@ -94,7 +95,7 @@ DriftLedger drift_ledger(const Execution& candidate, const Execution& golden, co
   for (std::size_t i = 0; i < names.size(); ++i)
     ledger.stages.push_back({names[i], part(i, "video_output"), part(i, "audio_output")});
   const auto measured = [&](const char* output) {
-    return distance(hybrids.front().at(output), hybrids.back().at(output)) / norm(hybrids.front().at(output));
+    return compare(hybrids.front().at(output), hybrids.back().at(output)).relative_l2;
   };
   ledger.video = measured("video_output");
   ledger.audio = measured("audio_output");

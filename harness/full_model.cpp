@@ -18,10 +18,7 @@ std::int64_t count(const std::vector<std::int64_t>& indices) { return std::int64
 
 }  // namespace
 
-Values model_inputs(const PackedLayout& layout, const Config& config, std::uint64_t seed) {
-  const auto rows = [&](const char* name, std::int64_t count, std::int64_t cols, DType dtype) {
-    return synthetic_activation(seed, name, {count, cols}, dtype);
-  };
+Values layout_inputs(const PackedLayout& layout) {
   return {
       {"timesteps", layout.timesteps_tensor()},
       {"positions", layout.positions_tensor()},
@@ -30,10 +27,19 @@ Values model_inputs(const PackedLayout& layout, const Config& config, std::uint6
       {"text_indices", indices_tensor(layout.text_indices)},
       {"video_indices", indices_tensor(layout.video_indices)},
       {"audio_indices", indices_tensor(layout.audio_indices)},
-      {"video_rows", rows("video_rows", count(layout.video_indices), config.video_row_dim(), DType::fp32)},
-      {"audio_rows", rows("audio_rows", count(layout.audio_indices), config.audio_in_channels, DType::fp32)},
-      {"text_rows", rows("text_rows", layout.text_rows(), config.text_dim, DType::bf16)},
   };
+}
+
+Values model_inputs(const PackedLayout& layout, const Config& config, std::uint64_t seed) {
+  const auto rows = [&](const char* name, std::int64_t count, std::int64_t cols, DType dtype) {
+    return synthetic_activation(seed, name, {count, cols}, dtype);
+  };
+  Values inputs = layout_inputs(layout);
+  inputs["video_rows"] = rows("video_rows", count(layout.video_indices), config.video_row_dim(), DType::fp32);
+  inputs["audio_rows"] =
+      rows("audio_rows", count(layout.audio_indices), config.audio_in_channels, DType::fp32);
+  inputs["text_rows"] = rows("text_rows", layout.text_rows(), config.text_dim, DType::bf16);
+  return inputs;
 }
 
 Values model_output_gradients(const PackedLayout& layout, const Config& config, std::uint64_t seed) {

@@ -22,6 +22,9 @@ namespace h3 {
 // and for the text condition (BF16), functions of (seed, "video_rows", "audio_rows", "text_rows", index).
 Values model_inputs(const PackedLayout& layout, const Config& config, std::uint64_t seed);
 
+// The layout's own tensors among them.
+Values layout_inputs(const PackedLayout& layout);
+
 // Where a backward begins: the gradients of video_output and audio_output, FP32, likewise under the names
 // "gradient.video_output" and "gradient.audio_output".
 Values model_output_gradients(const PackedLayout& layout, const Config& config, std::uint64_t seed);

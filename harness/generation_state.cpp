@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "harness/full_model.h"
 #include "kernels/ode_step.h"
 #include "kernels/video_patch_pack_unpack.h"
 #include "model/digest.h"
@@ -37,12 +38,6 @@ Tensor joined(const std::vector<Tensor>& parts) {
   std::byte* next = all.bytes();
   for (const Tensor& part : parts) next = std::ranges::copy(part.byte_span(), next).out;
   return all;
-}
-
-Tensor indices_tensor(const std::vector<std::int64_t>& indices) {
-  Tensor tensor(DType::i64, {std::int64_t(indices.size())});
-  std::ranges::copy(indices, tensor.data<std::int64_t>());
-  return tensor;
 }
 
 Tensor scalar(float value) {
@@ -99,18 +94,11 @@ GenerationState initial_state(const GenerationContract& contract, std::uint64_t 
 }
 
 Values evaluation_inputs(const PackedLayout& layout, const GenerationState& state, const Tensor& text_rows) {
-  return {
-      {"timesteps", layout.timesteps_tensor()},
-      {"positions", layout.positions_tensor()},
-      {"adaln_indices", layout.adaln_indices_tensor()},
-      {"timestep_indices", layout.timestep_indices_tensor()},
-      {"text_indices", indices_tensor(layout.text_indices)},
-      {"video_indices", indices_tensor(layout.video_indices)},
-      {"audio_indices", indices_tensor(layout.audio_indices)},
-      {"video_rows", state.video_rows},
-      {"audio_rows", state.audio_rows},
-      {"text_rows", text_rows},
-  };
+  Values inputs = layout_inputs(layout);
+  inputs["video_rows"] = state.video_rows;
+  inputs["audio_rows"] = state.audio_rows;
+  inputs["text_rows"] = text_rows;
+  return inputs;
 }
 
 std::string sha256_of(const Values& values) {

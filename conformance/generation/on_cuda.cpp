@@ -3,19 +3,16 @@
 #ifdef H3_HAVE_CUDA
 #include <gtest/gtest.h>
 
+#include "conformance/block0/runs.h"
 #include "conformance/claims.h"
 #include "conformance/generation/reduced.h"
-#include "kernels/cuda/device.h"
 
 namespace h3 {
 namespace {
 
 class OnCuda : public testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    if (const std::string why = cuda::why_unavailable(); !why.empty())
-      GTEST_SKIP() << "no_device: no Hopper GPU: " << why;
-  }
+  void SetUp() override { H3_NEEDS_ENGINE("cuda"); }
 };
 
 class GenerationTwin : public OnCuda {};

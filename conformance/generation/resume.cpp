@@ -7,12 +7,10 @@
 #include <functional>
 #include <random>
 
+#include "conformance/block0/runs.h"
 #include "conformance/errors.h"
 #include "conformance/generation/reduced.h"
 #include "model/atomic_file.h"
-#ifdef H3_HAVE_CUDA
-#include "kernels/cuda/device.h"
-#endif
 
 namespace h3 {
 namespace {
@@ -35,13 +33,7 @@ void PrintTo(const PreemptedRow& row, std::ostream* out) {
 
 class PreemptedRun : public testing::TestWithParam<PreemptedRow> {
  protected:
-  void SetUp() override {
-#ifdef H3_HAVE_CUDA
-    if (GetParam().engine != std::string("cuda")) return;
-    if (const std::string why = cuda::why_unavailable(); !why.empty())
-      GTEST_SKIP() << "no_device: no Hopper GPU: " << why;
-#endif
-  }
+  void SetUp() override { H3_NEEDS_ENGINE(GetParam().engine); }
 };
 
 // Killed at random moments, resumed, the last saved step verified each time: every promised file is that of

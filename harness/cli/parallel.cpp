@@ -12,6 +12,7 @@
 #include "model/atomic_file.h"
 #include "model/json.h"
 #include "model/named_configs.h"
+#include "model/temporary_folder.h"
 
 namespace h3::cli {
 namespace {
@@ -29,20 +30,6 @@ TimeLimit milliseconds(double seconds) { return TimeLimit(std::int64_t(1000 * se
 std::string report_file(const std::string& folder, int rank) {
   return fmt::format("{}/report.{}.json", folder, rank);
 }
-
-// A folder of the launcher's own, removed when the ranks have ended.
-struct Folder {
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "h3_ranks_XXXXXX").string();
-    require(::mkdtemp(pattern.data()) != nullptr, "{}: cannot create", pattern);
-    path = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string path;
-};
 
 constexpr const char* kFaults[] = {"hang", "lost-row", "wrong-owner", "metadata"};
 
@@ -87,13 +74,13 @@ Ended run_as_processes(const Options& options) {
   const ParallelRequest& request = options.request;
   if (options.nccl)
     if (const std::string why = why_no_nccl(request.ranks); !why.empty()) fail("{}", why);
-  const Folder folder;
-  MeetingPlace::create(folder.path, request.ranks);
-  MeetingPlace place(folder.path, request.ranks, milliseconds(options.limit));
+  const TemporaryFolder folder("h3_ranks");
+  MeetingPlace::create(folder.path(), request.ranks);
+  MeetingPlace place(folder.path(), request.ranks, milliseconds(options.limit));
   std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe").string(),
                                       "parallel",
                                       "--folder",
-                                      folder.path,
+                                      folder.path(),
                                       "--config",
                                       request.config,
                                       "--layout",
@@ -117,7 +104,7 @@ Ended run_as_processes(const Options& options) {
   for (int rank = 0; rank < request.ranks; ++rank) {
     const int code = codes[std::size_t(rank)];
     require(code == 0, "rank {} ended with {} {}", rank, code < 0 ? "signal" : "exit code", std::abs(code));
-    const nlohmann::json json = read_json(report_file(folder.path, rank));
+    const nlohmann::json json = read_json(report_file(folder.path(), rank));
     ended.reports.push_back(rank_report_of(json));
     if (options.nccl && rank == 0) {
       ended.how += fmt::format(", NCCL {}", json.at("nccl").get<std::string>());

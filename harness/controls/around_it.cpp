@@ -23,6 +23,7 @@
 #include "model/layout.h"
 #include "model/scheduler.h"
 #include "model/synthetic.h"
+#include "model/temporary_folder.h"
 
 namespace h3 {
 namespace {
@@ -306,32 +307,13 @@ ControlResult negative_zero() {
 
 // ---- fixtures
 
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "h3_control_XXXXXX").string();
-    require(::mkdtemp(pattern.data()) != nullptr, "{}: cannot create", pattern);
-    path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string file(const char* name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
-
 // A record as the candidate would write it: its bytes, but no provider that computed them.
 void load_record(bool of_candidate) {
   if (!of_candidate) {
     require(ProviderRecord::load(fixture_path("block0.h5"), "tiny").has_value(), "block0.h5: no layout tiny");
     return;
   }
-  const Folder folder;
+  const TemporaryFolder folder("h3_control");
   Hdf5Writer writer(folder.file("block0.h5"));
   writer.write("tiny/nodes/norm1/rows", synthetic_activation(1, "rows", {2, 8}, DType::bf16));
   writer.attribute("/", "weights", "synthetic, seed 420");
@@ -341,7 +323,7 @@ void load_record(bool of_candidate) {
 }
 
 void open_locked(bool locked) {
-  const Folder folder;
+  const TemporaryFolder folder("h3_control");
   const std::string path = folder.file("locked.h5");
   Hdf5Writer writer(path);
   writer.write("x", control_tensor());
@@ -359,7 +341,7 @@ void open_locked(bool locked) {
 }
 
 void read_truncated(bool truncated) {
-  const Folder folder;
+  const TemporaryFolder folder("h3_control");
   const std::string path = folder.file("cut.h5");
   Hdf5Writer writer(path);
   writer.write("x", synthetic_activation(1, "x", {64, 64}, DType::fp32));
@@ -386,7 +368,7 @@ void read_truncated(bool truncated) {
 }
 
 void read_bf16(bool untagged) {
-  const Folder folder;
+  const TemporaryFolder folder("h3_control");
   const std::string path = folder.file("words.h5");
   const Tensor words = synthetic_activation(1, "x", {8, 8}, DType::bf16);
   Hdf5Writer writer(path);
