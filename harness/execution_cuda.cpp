@@ -3,7 +3,6 @@
 
 #include <cstring>
 #include <map>
-#include <optional>
 #include <tuple>
 
 #include "harness/boundary_nodes_cuda.h"
@@ -67,22 +66,42 @@ class Uploads {
   std::size_t bytes_ = 0;
 };
 
+// Indices are the same in every block of a model: checked, sorted and uploaded once. As above, the CPU's
+// handle is kept.
+class Indices {
+ public:
+  const cuda::RowIndex& of(const Tensor& host, std::int64_t limit) {
+    if (known_.size() == kMost) known_.clear();
+    return known_.try_emplace({host.bytes(), host.elements(), limit}, host, limit).first->second.index;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 16;
+  struct Known {
+    Known(const Tensor& host, std::int64_t limit) : host(host), index(host, limit) {}
+    Tensor host;
+    cuda::RowIndex index;
+  };
+  std::map<std::tuple<const std::byte*, std::int64_t, std::int64_t>, Known> known_;
+};
+
 // A node's operands on the GPU; the index of its modulation table, which comes before it, checked.
 class OnGpu {
  public:
-  OnGpu(Uploads& uploads, std::span<const Tensor> inputs, std::span<const Tensor> parameters) {
+  OnGpu(Uploads& uploads, Indices& indices, std::span<const Tensor> inputs,
+        std::span<const Tensor> parameters) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool is_index = inputs[i].dtype() == DType::i64;
-      if (is_index) index_.emplace(inputs[i], inputs[i - 1].rows());
+      if (is_index) index_ = &indices.of(inputs[i], inputs[i - 1].rows());
       inputs_.push_back(is_index ? Tensor() : uploads.of(inputs[i]));
     }
     for (const auto& parameter : parameters) parameters_.push_back(uploads.of(parameter));
   }
-  NodeOperands operands() const { return {inputs_, parameters_, index_ ? &*index_ : nullptr, {}}; }
+  NodeOperands operands() const { return {inputs_, parameters_, index_, {}}; }
 
  private:
   std::vector<Tensor> inputs_, parameters_;
-  std::optional<cuda::RowIndex> index_;
+  const cuda::RowIndex* index_ = nullptr;
 };
 
 class CudaExecution : public Execution {
@@ -108,7 +127,7 @@ class CudaExecution : public Execution {
       cuda::synchronize();
       return as_inputs(inputs, y);
     }
-    const OnGpu uploaded(uploads_, inputs, parameters);
+    const OnGpu uploaded(uploads_, indices_, inputs, parameters);
     const std::int64_t rows = inputs[0].shape()[0];
     NodeOperands operands = uploaded.operands();
     if (node.name == "adaln_projection") operands.scratch = cuda::allocate(DType::bf16, inputs[0].shape());
@@ -131,7 +150,7 @@ class CudaExecution : public Execution {
           if (!tensor.empty()) tensor = as_inputs(inputs, tensor);
       return made;
     }
-    const OnGpu uploaded(uploads_, inputs, parameters);
+    const OnGpu uploaded(uploads_, indices_, inputs, parameters);
     const NodeOperands operands = uploaded.operands();
     const Tensor dy = uploads_.of(gradient);
     BackwardBuffers buffers = allocate_backward(node, config_, operands);
@@ -194,6 +213,7 @@ class CudaExecution : public Execution {
 
   Config config_;
   mutable Uploads uploads_;
+  mutable Indices indices_;
 };
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "kernels/cuda/arithmetic.h"
 #include "kernels/cuda/device.h"
 
@@ -44,12 +47,48 @@ std::string device_name() {
   return properties.name;
 }
 
+namespace {
+
+// The current device's pool, which keeps what is freed: a node's output costs microseconds, not the
+// milliseconds of mapping gigabytes anew.
+cudaMemPool_t memory_pool() {
+  int device = 0;
+  cudaMemPool_t pool = nullptr;
+  check(cudaGetDevice(&device), "asking for the device");
+  check(cudaDeviceGetDefaultMemPool(&pool, device), "asking for the memory pool");
+  std::uint64_t keep = UINT64_MAX;
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "setting up the memory pool");
+  return pool;
+}
+
+std::int64_t kept_by_pool() {
+  std::uint64_t reserved = 0, used = 0;
+  check(cudaMemPoolGetAttribute(memory_pool(), cudaMemPoolAttrReservedMemCurrent, &reserved),
+        "asking the memory pool");
+  check(cudaMemPoolGetAttribute(memory_pool(), cudaMemPoolAttrUsedMemCurrent, &used),
+        "asking the memory pool");
+  return std::int64_t(reserved - used);
+}
+
+}  // namespace
+
 Tensor allocate(DType dtype, const Shape& shape) {
-  const std::size_t bytes = Tensor(dtype, shape, nullptr).size_bytes();
+  const std::size_t bytes = std::max<std::size_t>(Tensor(dtype, shape, nullptr).size_bytes(), 1);
   void* memory = nullptr;
-  check(cudaMalloc(&memory, bytes ? bytes : 1), "allocating device memory");
-  std::shared_ptr<std::byte> owner(static_cast<std::byte*>(memory), [](std::byte* p) { cudaFree(p); });
-  check(cudaMemset(memory, 0xff, bytes ? bytes : 1), "poisoning device memory");
+  const cudaMemPool_t pool = memory_pool();
+  cudaError_t status = cudaMallocFromPoolAsync(&memory, bytes, pool, nullptr);
+  if (status == cudaErrorMemoryAllocation) {
+    // What the pool keeps is in pieces that are too small, perhaps: back to the device, and once more.
+    static_cast<void>(cudaGetLastError());
+    synchronize();
+    check(cudaMemPoolTrimTo(pool, 0), "trimming the memory pool");
+    status = cudaMallocFromPoolAsync(&memory, bytes, pool, nullptr);
+  }
+  check(status, "allocating device memory");
+  // Freed in the order of the default stream, which waits for all others that this suite uses.
+  std::shared_ptr<std::byte> owner(static_cast<std::byte*>(memory),
+                                   [](std::byte* p) { cudaFreeAsync(p, nullptr); });
+  check(cudaMemsetAsync(memory, 0xff, bytes, nullptr), "poisoning device memory");
   return {dtype, shape, std::move(owner), Device::cuda};
 }
 
@@ -61,13 +100,16 @@ void poison(Tensor& device) {
 std::int64_t free_bytes() {
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "asking for free memory");
-  return std::int64_t(free);
+  return std::int64_t(free) + kept_by_pool();
 }
 
 void copy(const Tensor& from, Tensor to) {
-  require(from.device() == Device::cuda && to.device() == Device::cuda && from.size_bytes() == to.size_bytes(),
-          "copy: {} to {}, expected as many bytes, both on the GPU", to_string(from.shape()), to_string(to.shape()));
-  check(cudaMemcpy(to.bytes(), from.bytes(), to.size_bytes(), cudaMemcpyDeviceToDevice), "copying on the device");
+  require(
+      from.device() == Device::cuda && to.device() == Device::cuda && from.size_bytes() == to.size_bytes(),
+      "copy: {} to {}, expected as many bytes, both on the GPU", to_string(from.shape()),
+      to_string(to.shape()));
+  check(cudaMemcpy(to.bytes(), from.bytes(), to.size_bytes(), cudaMemcpyDeviceToDevice),
+        "copying on the device");
 }
 
 void copy_rectangle(std::byte* to, std::size_t to_pitch, const std::byte* from, std::size_t from_pitch,
@@ -106,8 +148,8 @@ void require_tensor(const char* row, const char* argument, const Tensor& tensor,
 
 Workspace::Workspace(const char* row, Tensor& memory, std::int64_t needed) {
   require_tensor(row, "workspace", memory, DType::fp32, memory.shape());
-  require(memory.elements() >= needed, "{}: workspace has {} elements, expected at least {}", row, memory.elements(),
-          needed);
+  require(memory.elements() >= needed, "{}: workspace has {} elements, expected at least {}", row,
+          memory.elements(), needed);
   next_ = memory.data<float>();
 }
 
