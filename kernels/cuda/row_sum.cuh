@@ -1,6 +1,6 @@
 // The row sum of kernels/numerics/row_sum.h on Hopper: a thread adds the terms of its columns over one run of
-// 128 rows, eight at a time, the sums of the runs go through memory, and a second launch adds those. Runs and columns are
-// spread over blocks, which does not touch the order.
+// 128 rows, eight at a time, the sums of the runs go through memory, and a launch for each further level adds
+// those. Runs and columns are spread over blocks, which does not touch the order.
 #pragma once
 
 #include <initializer_list>
@@ -61,7 +61,8 @@ template <int V, class Terms>
 __global__ void __launch_bounds__(kSumThreads)
     sum_runs(const Terms terms, const Runs runs, std::int64_t cols, float* partial) {
   // The last run first: where a launch before has read the same rows, those are the ones still in the cache.
-  const std::int64_t run = gridDim.x - 1 - blockIdx.x, column = (std::int64_t(blockIdx.y) * kSumThreads + threadIdx.x) * V;
+  const std::int64_t run = gridDim.x - 1 - blockIdx.x,
+                     column = (std::int64_t(blockIdx.y) * kSumThreads + threadIdx.x) * V;
   if (column >= cols) return;
   const std::int64_t first = runs.first(run), end = runs.end(run);
   const auto kept = terms.start(runs.row(first), column);
@@ -118,9 +119,9 @@ inline SumTarget target_of(kernels::TablePart& part, std::int64_t cols) {
 }
 inline SumTarget over_all(Tensor& sum) { return {sum.bytes(), 0, true}; }
 
-// The sums of `runs`, in the order in which sum_runs left them in `partial`, rounded once into their targets.
-// Queued on the stream after sum_runs.
-void finish_sums(const char* row, const Runs& runs, std::int64_t cols, const float* partial, DType dtype,
+// The sums of `runs`, in the order in which sum_runs left them in `partial`, rounded once into their targets;
+// what is in `partial` is used up. Queued on the stream after sum_runs.
+void finish_sums(const char* row, const Runs& runs, std::int64_t cols, float* partial, DType dtype,
                  std::initializer_list<SumTarget> targets, Stream stream);
 
 template <int V, class Terms>
