@@ -19,6 +19,11 @@
 // The gradients are the same product of other operands: dX takes dY and the weight, dW takes dY and x, both
 // with the depth over their rows in memory, which the copy engine and the matrix instruction read as they
 // lie.
+//
+// A dX of a few rows is one long chain for each of a few thousand outputs, and a multiprocessor reads no more
+// than 32 bytes a clock: tiles of 64 outputs would leave most of the memory's bandwidth unused. Its tiles are
+// of 32 outputs, the weight is operand B and dY, in registers, is A. The chain stays the same: a product does
+// not know which factor came first.
 namespace h3::kernels::cuda {
 namespace {
 
@@ -37,7 +42,7 @@ struct Products {
   const __nv_bfloat16* bias[kMaxWeights];
   void* y[kMaxWeights];
   std::int64_t rows, outputs, depth;
-  int steps;         // of kTileColumns along the depth
+  int steps;         // slots along the depth
   int output_tiles;  // of one weight
   int row_tiles;
   int panel;  // row tiles that share a pass over the weights
@@ -47,7 +52,8 @@ struct Products {
 
 // kFirst + kSecond rows of x by kOutputs outputs, 64 for a warpgroup; one or two instructions take the rows.
 // The depth of an operand lies along its rows in memory, or, where it is deep, over them.
-template <Product kProduct, int kFirst_, int kSecond_ = 0, int kMultipliers_ = 2>
+template <Product kProduct, int kFirst_, int kSecond_ = 0, int kMultipliers_ = 2,
+          int kStepDepth_ = kTileColumns>
 struct Tile {
   static constexpr int kMultipliers = kMultipliers_;  // warpgroups
   static constexpr int kOutputs = kMultipliers * 64;
@@ -56,13 +62,18 @@ struct Tile {
   static constexpr int kRows = kFirst + kSecond;
   static constexpr bool kDeepWeight = kProduct != Product::forward;
   static constexpr bool kDeepX = kProduct == Product::weight_gradient;
+  static constexpr int kStepDepth = kStepDepth_;  // of a slot
+  static constexpr int kSums = kRows / 2;         // of a thread
+  static constexpr int kWeightBoxRows = kDeepWeight ? kStepDepth : kOutputs, kWeightBoxColumns = kTileColumns;
   static constexpr int kBoxes = kDeepX            ? kRows / kTileColumns
                                 : kRows <= 256    ? 1
                                 : kRows % 16 == 0 ? 2
                                                   : 3;  // a copy takes 256 rows
   static constexpr int kBoxRows = kRows / kBoxes;
-  static constexpr int kWeightBytes = kOutputs * kTileRowBytes;
-  static constexpr int kSlotBytes = kWeightBytes + kRows * kTileRowBytes;
+  static constexpr int kXBoxRows = kDeepX ? kStepDepth : kBoxRows;
+  static constexpr int kRowBytes = kStepDepth * 2;
+  static constexpr int kWeightBytes = kOutputs * kRowBytes;
+  static constexpr int kSlotBytes = kWeightBytes + kRows * kRowBytes;
   static constexpr int out_bytes(int stage_rows) { return kMultipliers * 2 * stage_rows * kTileRowBytes; }
   static constexpr int slots(int stage_rows) {
     return std::min(24 / kMultipliers,
@@ -75,9 +86,28 @@ struct Tile {
   static constexpr int kUsedBytes = kAlignment + kSlots * kSlotBytes + kOutBytes + kSlots * 16;
   static_assert(kBoxRows % 8 == 0 && kBoxRows * kBoxes == kRows && kSlots >= 3);
   static_assert(!kDeepX || kBoxRows == kTileColumns);
+  static_assert(kStepDepth == kTileColumns || (kDeepX && kDeepWeight));  // rows of a box are 128 bytes
   // Slots that may be multiplied while the next one is waited for: a few rows take less time than asking.
   static constexpr int kInFlight = kRows <= 32 ? 3 : 1;
   static_assert(kInFlight < kSlots);
+};
+
+// Few rows of dY, as operand A.
+struct FewRows {
+  static constexpr int kMultipliers = 1;
+  static constexpr int kOutputs = 32, kRows = 8, kSums = kOutputs / 2;
+  static constexpr int kThreads = (kMultipliers + 1) * kWarpgroup;
+  static constexpr bool kDeepWeight = true, kDeepX = false;
+  static constexpr int kXBoxRows = kRows;
+  static constexpr int kStepDepth = 2 * kTileColumns;
+  static constexpr int kWeightBoxRows = kStepDepth, kWeightBoxColumns = kOutputs;
+  static constexpr int kWeightBytes = kStepDepth * kNarrowRowBytes;
+  static constexpr int kPartBytes = kRows * kTileRowBytes;  // of dY: kTileColumns of depth
+  static constexpr int kSlotBytes = kWeightBytes + kStepDepth / kTileColumns * kPartBytes;
+  static constexpr int kOutBytes = 0, kStageBytes = 0;
+  static constexpr int kSlots = (kSharedBytes - kAlignment - 512) / kSlotBytes;
+  static constexpr int kUsedBytes = kAlignment + kSlots * kSlotBytes + kSlots * 16;
+  static_assert(kSlotBytes % kAlignment == 0 && kWeightBytes % kAlignment == 0);
 };
 
 struct Place {
@@ -118,7 +148,7 @@ __device__ void copy_tiles(const Products& products, Ring<T> ring) {
   for (int tile = blockIdx.x; tile < products.tiles; tile += gridDim.x) {
     const Place place = place_of<T>(products, tile);
     for (int step = 0; step < products.steps; ++step, ring.next()) {
-      const int depth = step * kTileColumns;
+      const int depth = step * T::kStepDepth;
       const auto copy = [&](const CUtensorMap& map, bool deep, std::int64_t row, std::uint32_t to) {
         copy_box(&map, deep ? int(row) : depth, deep ? depth : int(row), to, ring.is_full());
       };
@@ -126,37 +156,59 @@ __device__ void copy_tiles(const Products& products, Ring<T> ring) {
       barrier_expect(ring.is_full(), T::kSlotBytes);
       for (int output = 0; output < T::kOutputs; output += T::kDeepWeight ? kTileColumns : T::kOutputs)
         copy(products.weight[place.weight], T::kDeepWeight, place.output + output,
-             ring.memory() + output * kTileRowBytes);
+             ring.memory() + output * T::kRowBytes);
       for (int row = 0; row < T::kRows; row += T::kBoxRows)
-        copy(products.x, T::kDeepX, place.row + row, ring.memory() + T::kWeightBytes + row * kTileRowBytes);
+        copy(products.x, T::kDeepX, place.row + row, ring.memory() + T::kWeightBytes + row * T::kRowBytes);
     }
   }
 }
 
-template <bool kDeep>
+template <>
+__device__ void copy_tiles(const Products& products, Ring<FewRows> ring) {
+  using T = FewRows;
+  for (int tile = blockIdx.x; tile < products.tiles; tile += gridDim.x) {
+    const Place place = place_of<T>(products, tile);
+    for (int step = 0; step < products.steps; ++step, ring.next()) {
+      const int depth = step * T::kStepDepth;
+      barrier_wait(ring.is_empty(), ring.phase ^ 1);
+      barrier_expect(ring.is_full(), T::kSlotBytes);
+      copy_box(&products.weight[place.weight], int(place.output), depth, ring.memory(), ring.is_full());
+      for (int part = 0; part < T::kStepDepth / kTileColumns; ++part)
+        copy_box(&products.x, depth + part * kTileColumns, int(place.row),
+                 ring.memory() + T::kWeightBytes + part * T::kPartBytes, ring.is_full());
+    }
+  }
+}
+
+template <class T, bool kDeep>
 __device__ std::uint64_t operand_descriptor(std::uint32_t address) {
-  return kDeep ? deep_descriptor(address, kTileColumns * kTileRowBytes) : tile_descriptor(address);
+  return kDeep ? deep_descriptor(address, T::kStepDepth * kTileRowBytes) : tile_descriptor(address);
 }
 
 // The chain of every element of a tile: depth ascending, 16 at a time, one accumulator.
 template <class T>
+__device__ __forceinline__ void multiply_slot(float (&sums)[T::kSums], std::uint32_t slot, int warpgroup,
+                                              bool first) {
+  const std::uint64_t a = operand_descriptor<T, T::kDeepWeight>(slot + warpgroup * 64 * T::kRowBytes);
+  const std::uint64_t b = operand_descriptor<T, T::kDeepX>(slot + T::kWeightBytes);
+#pragma unroll
+  for (int k = 0; k < T::kStepDepth / 16; ++k) {
+    const std::uint64_t a_k = a + k * (T::kDeepWeight ? kDeepStepBytes : kStepBytes) / 16;
+    const std::uint64_t b_k = b + k * (T::kDeepX ? kDeepStepBytes : kStepBytes) / 16;
+    multiply_step<T::kFirst, T::kDeepWeight, T::kDeepX>(sums, a_k, b_k, !first + k);
+    if constexpr (T::kSecond > 0)
+      multiply_step<T::kSecond, T::kDeepWeight, T::kDeepX>(sums + T::kFirst / 2, a_k,
+                                                           b_k + T::kFirst * kTileRowBytes / 16, !first + k);
+  }
+}
+
+template <class T>
 __device__ __forceinline__ void multiply_tile(const Products& products, Ring<T>& ring,
-                                              float (&sums)[T::kRows / 2], int warpgroup, bool speaks) {
+                                              float (&sums)[T::kSums], int warpgroup, bool speaks) {
   for (int step = 0; step < products.steps; ++step) {
-    const std::uint64_t a =
-        operand_descriptor<T::kDeepWeight>(ring.memory() + warpgroup * 64 * kTileRowBytes);
-    const std::uint64_t b = operand_descriptor<T::kDeepX>(ring.memory() + T::kWeightBytes);
     barrier_wait(ring.is_full(), ring.phase);
     multiply_begin();
-#pragma unroll
-    for (int k = 0; k < kTileColumns / 16; ++k) {
-      const std::uint64_t a_k = a + k * (T::kDeepWeight ? kDeepStepBytes : kStepBytes) / 16;
-      const std::uint64_t b_k = b + k * (T::kDeepX ? kDeepStepBytes : kStepBytes) / 16;
-      multiply_step<T::kFirst, T::kDeepWeight, T::kDeepX>(sums, a_k, b_k, step + k);
-      if constexpr (T::kSecond > 0)
-        multiply_step<T::kSecond, T::kDeepWeight, T::kDeepX>(sums + T::kFirst / 2, a_k,
-                                                             b_k + T::kFirst * kTileRowBytes / 16, step + k);
-    }
+    multiply_slot<T>(sums, ring.memory(), warpgroup, step == 0);
     multiply_commit();
     multiply_wait<T::kInFlight>();
     if (speaks && step >= T::kInFlight) barrier_arrive(ring.was_empty(T::kInFlight));
@@ -168,10 +220,62 @@ __device__ __forceinline__ void multiply_tile(const Products& products, Ring<T>&
       barrier_arrive(ring.was_empty(before));
 }
 
+// The part of dY that a thread gives to the steps of a slot; of 64 rows only the first eight are there.
+struct FewRowsOfDy {
+  std::uint32_t pair[FewRows::kStepDepth / 16][2];
+
+  __device__ void load(std::uint32_t slot, int thread) {
+    constexpr int kStepsOfPart = kTileColumns / 16;
+    const int row = thread / 4;
+#pragma unroll
+    for (int k = 0; k < FewRows::kStepDepth / 16; ++k)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int place = (k % kStepsOfPart * 2 + half) ^ row;  // 16 bytes each, swizzled by the row
+        const std::uint32_t address = slot + FewRows::kWeightBytes + k / kStepsOfPart * FewRows::kPartBytes +
+                                      row * kTileRowBytes + place * 16 + thread % 4 * 4;
+        pair[k][half] = thread < 32 ? load_pair(address) : 0;
+      }
+  }
+};
+
+// The steps of a slot are at work while the next slot's dY is on its way into other registers.
+template <>
+__device__ __forceinline__ void multiply_tile<FewRows>(const Products& products, Ring<FewRows>& ring,
+                                                       float (&sums)[FewRows::kSums], int, bool speaks) {
+  const int thread = threadIdx.x % kWarpgroup;
+  FewRowsOfDy even, odd;
+  const auto step_through = [&](const FewRowsOfDy& dy, FewRowsOfDy& following, int step) {
+    const std::uint64_t weight = deep_narrow_descriptor(ring.memory());
+    multiply_begin();
+#pragma unroll
+    for (int k = 0; k < FewRows::kStepDepth / 16; ++k) {
+      const std::uint32_t a[4] = {dy.pair[k][0], 0, dy.pair[k][1], 0};
+      multiply_step_of_registers<FewRows::kOutputs>(sums, a, weight + k * kDeepNarrowStepBytes / 16,
+                                                    step + k);
+    }
+    multiply_commit();
+    multiply_wait<1>();
+    if (speaks && step > 0) barrier_arrive(ring.was_empty(1));
+    ring.next();
+    if (step + 1 == products.steps) return;
+    barrier_wait(ring.is_full(), ring.phase);
+    following.load(ring.memory(), thread);
+  };
+  barrier_wait(ring.is_full(), ring.phase);
+  even.load(ring.memory(), thread);
+  for (int step = 0; step < products.steps; step += 2) {
+    step_through(even, odd, step);
+    if (step + 1 < products.steps) step_through(odd, even, step + 1);
+  }
+  multiply_wait<0>();
+  if (speaks) barrier_arrive(ring.was_empty(1));
+}
+
 // bias is added in FP32; then one rounding, or none.
 template <class T>
 __device__ __forceinline__ void store_tile(const Products& products, const Place& place,
-                                           float (&sums)[T::kRows / 2], std::uint32_t stages, int warpgroup,
+                                           float (&sums)[T::kSums], std::uint32_t stages, int warpgroup,
                                            int thread) {
   const int warp = thread / 32, lane = thread % 32;
   const std::int64_t output =
@@ -220,6 +324,24 @@ __device__ __forceinline__ void store_tile(const Products& products, const Place
   }
 }
 
+template <>
+__device__ __forceinline__ void store_tile<FewRows>(const Products& products, const Place& place,
+                                                    float (&sums)[FewRows::kSums], std::uint32_t, int,
+                                                    int thread) {
+  const std::int64_t row = place.row + thread / 4;
+  if (thread >= 32 || row >= products.rows) return;  // the first warp holds the eight rows
+#pragma unroll
+  for (int i = 0; i < FewRows::kSums; i += 4) {
+    const std::int64_t column = place.output + i * 2 + thread % 4 * 2, at = row * products.outputs + column;
+    if (column >= products.outputs) return;
+    if (products.fp32)
+      *reinterpret_cast<float2*>(static_cast<float*>(products.y[place.weight]) + at) = {sums[i], sums[i + 1]};
+    else
+      *reinterpret_cast<std::uint32_t*>(static_cast<__nv_bfloat16*>(products.y[place.weight]) + at) =
+          to_bf16_pair(sums[i], sums[i + 1]);
+  }
+}
+
 template <class T>
 __global__ __launch_bounds__(T::kThreads, 1) void linear_kernel(const __grid_constant__ Products products) {
   extern __shared__ std::uint8_t memory[];
@@ -246,7 +368,7 @@ __global__ __launch_bounds__(T::kThreads, 1) void linear_kernel(const __grid_con
   } else {
     take_registers<240>();
     for (int tile = blockIdx.x; tile < products.tiles; tile += gridDim.x) {
-      float sums[T::kRows / 2];
+      float sums[T::kSums];
       multiply_tile<T>(products, ring, sums, warpgroup, thread == 0);
       store_tile<T>(products, place_of<T>(products, tile), sums, stages + warpgroup * 2 * T::kStageBytes,
                     warpgroup, thread);
@@ -260,14 +382,15 @@ std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + pa
 
 template <class T>
 void launch(Products products, const Tensor& x, std::span<const Tensor> weights, Stream stream) {
-  const auto map = [&](const Tensor& tensor, bool deep, std::int64_t rows, int box_rows) {
-    return deep ? tensor_map(tensor.bytes(), products.depth, rows, kTileColumns)
-                : tensor_map(tensor.bytes(), rows, products.depth, box_rows);
+  const auto map = [&](const Tensor& tensor, bool deep, std::int64_t rows, int box_rows, int box_columns) {
+    return deep ? tensor_map(tensor.bytes(), products.depth, rows, box_rows, box_columns)
+                : tensor_map(tensor.bytes(), rows, products.depth, box_rows, box_columns);
   };
-  products.x = map(x, T::kDeepX, products.rows, T::kBoxRows);
+  products.x = map(x, T::kDeepX, products.rows, T::kXBoxRows, kTileColumns);
   for (std::size_t i = 0; i < weights.size(); ++i)
-    products.weight[i] = map(weights[i], T::kDeepWeight, products.outputs, T::kOutputs);
-  products.steps = int(parts(products.depth, kTileColumns));
+    products.weight[i] =
+        map(weights[i], T::kDeepWeight, products.outputs, T::kWeightBoxRows, T::kWeightBoxColumns);
+  products.steps = int(parts(products.depth, T::kStepDepth));
   products.output_tiles = int(parts(products.outputs, T::kOutputs));
   products.row_tiles = int(parts(products.rows, T::kRows));
   products.panel = std::max(1, kPanelRows / T::kRows);
@@ -290,29 +413,40 @@ void launch(Products products, const Tensor& x, std::span<const Tensor> weights,
 
 struct TileEntry {
   int rows, outputs;
-  int step_ns;  // of kTileColumns along the depth, measured on an H200 at work; only the choice depends on it
+  int depth, step_ns;  // of a slot, and its time measured on an H200 at work; only the choice depends on it
   void (*launch)(Products, const Tensor&, std::span<const Tensor>, Stream);
 };
 
 template <class T>
 constexpr TileEntry entry(int step_ns) {
-  return {T::kRows, T::kOutputs, step_ns, launch<T>};
+  return {T::kRows, T::kOutputs, T::kStepDepth, step_ns, launch<T>};
 }
 
 // Any number of rows of x.
 template <Product P>
 constexpr TileEntry kRowTiles[] = {
-    entry<Tile<P, 8>>(280),        entry<Tile<P, 16>>(285),      entry<Tile<P, 32>>(290),
-    entry<Tile<P, 64>>(295),       entry<Tile<P, 88>>(300),      entry<Tile<P, 136>>(410),
-    entry<Tile<P, 160>>(505),      entry<Tile<P, 176>>(535),     entry<Tile<P, 192>>(585),
-    entry<Tile<P, 232>>(700),      entry<Tile<P, 256>>(760),     entry<Tile<P, 136, 136>>(805),
-    entry<Tile<P, 160, 152>>(950), entry<Tile<P, 8, 0, 1>>(150),
+    entry<Tile<P, 8>>(280),
+    entry<Tile<P, 16>>(285),
+    entry<Tile<P, 32>>(290),
+    entry<Tile<P, 64>>(295),
+    entry<Tile<P, 88>>(300),
+    entry<Tile<P, 136>>(410),
+    entry<Tile<P, 160>>(505),
+    entry<Tile<P, 176>>(535),
+    entry<Tile<P, 192>>(585),
+    entry<Tile<P, 232>>(700),
+    entry<Tile<P, 256>>(760),
+    entry<Tile<P, 136, 136>>(805),
+    entry<Tile<P, 160, 152>>(950),
+    P == Product::input_gradient ? entry<FewRows>(165) : entry<Tile<P, 8, 0, 1>>(150),
 };
 
-// Rows of dW are columns of dY, read 64 at a time.
+// Rows of dW are columns of dY, read 64 at a time. The last one is for the depth of a few timesteps, where
+// steps of zeros would take longer than writing the result.
 constexpr Product kDw = Product::weight_gradient;
 constexpr TileEntry kColumnTiles[] = {entry<Tile<kDw, 64>>(295), entry<Tile<kDw, 128>>(395),
-                                      entry<Tile<kDw, 192>>(585), entry<Tile<kDw, 256>>(760)};
+                                      entry<Tile<kDw, 192>>(585), entry<Tile<kDw, 256>>(760),
+                                      entry<Tile<kDw, 256, 0, 2, 16>>(600)};
 
 std::span<const TileEntry> tiles_of(Product product) {
   switch (product) {
@@ -336,7 +470,7 @@ int choose(std::span<const TileEntry> tiles, std::int64_t rows, std::int64_t out
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < int(tiles.size()); ++i) {
     const std::int64_t turns = parts(parts(rows, tiles[i].rows) * parts(outputs, tiles[i].outputs), places);
-    const double time = std::max(reading, double(turns * parts(depth, kTileColumns)) * tiles[i].step_ns);
+    const double time = std::max(reading, double(turns * parts(depth, tiles[i].depth)) * tiles[i].step_ns);
     if (time < least) least = time, best = i;
   }
   return best;
