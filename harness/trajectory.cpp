@@ -63,15 +63,17 @@ std::string first_link(const RunIdentity& identity, const GenerationState& initi
                                 sha256_hex(initial.audio_rows.byte_span())));
 }
 
+std::string link_of(const StepRecord& step, const std::string& previous_link) {
+  std::string text = fmt::format("{}\nstep {}\ninputs {}\n", previous_link, step.evaluation, step.inputs);
+  for (const char* name : kStepTensors) text += fmt::format("{} {}\n", name, step.tensors.at(name));
+  return sha256_hex(text);
+}
+
 StepRecord record_of(std::int64_t evaluation, const std::string& inputs, const Values& step,
                      const std::string& previous_link) {
   StepRecord record{evaluation, inputs, {}, ""};
-  std::string text = fmt::format("{}\nstep {}\ninputs {}\n", previous_link, evaluation, inputs);
-  for (const char* name : kStepTensors) {
-    record.tensors[name] = sha256_hex(step.at(name).byte_span());
-    text += fmt::format("{} {}\n", name, record.tensors[name]);
-  }
-  record.link = sha256_hex(text);
+  for (const char* name : kStepTensors) record.tensors[name] = sha256_hex(step.at(name).byte_span());
+  record.link = link_of(record, previous_link);
   return record;
 }
 

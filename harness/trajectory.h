@@ -42,6 +42,8 @@ struct StepRecord {
 };
 
 std::string first_link(const RunIdentity& identity, const GenerationState& initial);
+// Of a step whose inputs and tensors have these digests; its own link is not read.
+std::string link_of(const StepRecord& step, const std::string& previous_link);
 StepRecord record_of(std::int64_t evaluation, const std::string& inputs, const Values& step,
                      const std::string& previous_link);
 

@@ -3,70 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <functional>
-
 #include "conformance/errors.h"
-#include "conformance/generation/reduced.h"
+#include "conformance/generation/sealed.h"
 #include "model/atomic_file.h"
 
 namespace h3 {
 namespace {
 
-// Four evaluations, sealed once for all cases.
-const std::string& sealed() {
-  static const Scratch scratch;
-  static const std::string path = [] {
-    const GenerationContract contract = parse_contract(short_contract_text(4), "short");
-    const RunIdentity identity = run_identity(contract, 42, "cpu");
-    begin_run(scratch.path("run"), contract, identity, "build");
-    continue_run(scratch.path("run"), identity, "build", evaluate_reduced);
-    return trajectory_of_run(scratch.path("run"));
-  }();
-  return path;
-}
-
-// What a copy of a trajectory has changed, by name: a tensor, or the text of an attribute.
-struct Change {
-  std::function<void(const std::string& dataset, Tensor& tensor)> tensor = {};
-  std::function<void(const std::string& object, const std::string& name, std::string& text)> text = {};
-};
-
 void copy_trajectory(const std::string& to, const Change& change) {
-  const Hdf5Reader from(sealed());
-  Hdf5Writer copy(to);
-  const auto copy_text = [&](const std::string& object, const char* name) {
-    std::string text = from.string_attribute(object, name);
-    if (change.text) change.text(object, name, text);
-    copy.attribute(object, name, text);
-  };
-  for (const char* name : {"schema", "contract", "identity", "seal"}) copy_text("/", name);
-  for (const std::string& dataset : from.datasets()) {
-    Tensor tensor = from.read(dataset).clone();
-    if (change.tensor) change.tensor(dataset, tensor);
-    copy.write(dataset.substr(dataset.front() == '/'), tensor);
-  }
-  for (const std::string& group : from.list())
-    if (group.starts_with("step_"))
-      for (const char* name : {"inputs", "link"}) copy_text(group, name);
-  copy.close();
-}
-
-// One element of the named datasets, by one unit in the last place.
-Change nudged(std::vector<std::string> datasets, std::int64_t element = 5) {
-  return {.tensor = [=](const std::string& dataset, Tensor& tensor) {
-    for (const std::string& wanted : datasets)
-      if (dataset.ends_with(wanted)) {
-        float& value = tensor.data<float>()[std::min(element, tensor.elements() - 1)];
-        value = std::nextafter(value, 100.0f);
-      }
-  }};
-}
-
-Change retold(const std::string& object, const std::string& name) {
-  return {.text = [=](const std::string& o, const std::string& n, std::string& text) {
-    if (o == object && n == name) text.back() = text.back() == '0' ? '1' : '0';
-  }};
+  copy_changed(sealed(), to, change, {"schema", "contract", "identity", "seal"}, {"inputs", "link"});
 }
 
 // ---- verify

@@ -9,6 +9,7 @@
 #include "harness/model_forward.h"
 #include "harness/progress.h"
 #include "harness/trajectory.h"
+#include "harness/trajectory_excerpt.h"
 #include "model/json.h"
 
 namespace h3::cli {
@@ -59,14 +60,15 @@ void work_on(const Work& work) {
 }  // namespace
 
 void add_generate(CLI::App& app) {
-  auto* command =
-      app.add_subcommand("generate", "A seed's trajectory: run, resume, verify, compare, media, adopt");
+  auto* command = app.add_subcommand(
+      "generate", "A seed's trajectory: run, resume, verify, excerpt, compare, media, adopt");
   command->require_subcommand(1);
   command->footer(R"(Examples:
   h3 generate run --contract reduced --seed 42 --out run42           49 evaluations of the reduced model on this CPU
   h3 generate run --contract preflight-6 --seed 42 --out p --engine cuda --evaluations 2
   h3 generate resume p --verify-last-step                            goes on where it stopped
   h3 generate verify run42/trajectory.h5                             everything but the velocities, derived again
+  h3 generate excerpt run42 --out excerpt.h5                         a megabyte that verify takes, too
   h3 generate compare run42 other42                                  first step, kind and modality that differ
   h3 generate media run42 other42                                    decoded, against the contract's bounds
   h3 generate adopt run42                                            after a rebuild from the same source trees
@@ -110,14 +112,40 @@ Exit: 0 ok, 1 trajectories differ or a bound refuses, 2 bad input.)");
   auto file = std::make_shared<std::string>();
   auto* verify =
       command->add_subcommand("verify", "Derive everything but the velocities again, on any machine");
-  verify->add_option("trajectory", *file, "trajectory.h5, or a run's folder")->required();
+  verify->add_option("trajectory", *file, "trajectory.h5, a run's folder, or an excerpt")->required();
   verify->callback([=] {
+    if (const std::string path = trajectory_path(*file); is_excerpt(path)) {
+      const VerifiedExcerpt excerpt = verify_excerpt(path);
+      std::printf(
+          "%s: seed %llu, %lld steps, engine %s: noise, chain, seal and the Euler steps of the %lld rows "
+          "that it draws as "
+          "recorded\n",
+          path.c_str(), static_cast<unsigned long long>(excerpt.identity.seed),
+          static_cast<long long>(excerpt.evaluations), excerpt.identity.engine.c_str(),
+          static_cast<long long>(excerpt.drawn));
+      return;
+    }
     const Trajectory trajectory(trajectory_path(*file));
     verify_trajectory(trajectory);
     std::printf(
         "%s: seed %llu, %lld steps, engine %s: noise, inputs, Euler steps, chain and seal as recorded\n",
         trajectory.path().c_str(), static_cast<unsigned long long>(trajectory.identity().seed),
         static_cast<long long>(trajectory.evaluations()), trajectory.identity().engine.c_str());
+  });
+
+  struct Excerpt {
+    std::string from, to;
+    std::int64_t rows = kDrawnRows;
+  };
+  auto part = std::make_shared<Excerpt>();
+  auto* excerpt =
+      command->add_subcommand("excerpt", "A few rows of every step, drawn by the seal, and the whole chain");
+  excerpt->add_option("trajectory", part->from, "trajectory.h5, or a run's folder")->required();
+  excerpt->add_option("--out", part->to, "file")->required();
+  excerpt->add_option("--rows", part->rows, "of each modality")->capture_default_str();
+  excerpt->callback([=] {
+    write_excerpt(part->to, Trajectory(trajectory_path(part->from)), part->rows);
+    std::printf("%s: written\n", part->to.c_str());
   });
 
   auto adopted = std::make_shared<std::string>();
