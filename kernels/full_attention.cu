@@ -112,7 +112,7 @@ __device__ void multiply_values(const std::uint32_t (&p)[8][4], std::uint32_t v,
   const std::uint64_t b = deep_descriptor(uniform(v), Tile::kHalfBytes);
 #pragma unroll
   for (int step = 0; step < 8; ++step)
-    multiply_step_of_registers<128>(acc, p[step], b + step * (kDeepStepBytes / 16));
+    multiply_step_of_registers(acc, p[step], b + step * (kDeepStepBytes / 16));
   multiply_commit();
 }
 

@@ -156,7 +156,7 @@ __device__ void multiply_rows(const std::uint32_t (&p)[K::kWalk / 16][4], std::u
   const std::uint64_t b = deep_descriptor(uniform(walked), K::Walked::kHalfBytes);
 #pragma unroll
   for (int step = 0; step < K::kWalk / 16; ++step)
-    multiply_step_of_registers<128>(acc, p[step], b + step * (kDeepStepBytes / 16));
+    multiply_step_of_registers(acc, p[step], b + step * (kDeepStepBytes / 16));
   multiply_commit();
 }
 

@@ -22,7 +22,7 @@
 //
 // A dX of a few rows is one long chain for each of a few thousand outputs, and a multiprocessor reads no more
 // than 32 bytes a clock: tiles of 64 outputs would leave most of the memory's bandwidth unused. Its tiles are
-// of 32 outputs, the weight is operand B and dY, in registers, is A. The chain stays the same: a product does
+// of 32 outputs, the weight is operand B and dY is A. The chain stays the same: a product does
 // not know which factor came first.
 namespace h3::kernels::cuda {
 namespace {
@@ -107,6 +107,7 @@ struct FewRows {
   static constexpr int kOutBytes = 0, kStageBytes = 0;
   static constexpr int kSlots = (kSharedBytes - kAlignment - 512) / kSlotBytes;
   static constexpr int kUsedBytes = kAlignment + kSlots * kSlotBytes + kSlots * 16;
+  static constexpr int kInFlight = 1;
   static_assert(kSlotBytes % kAlignment == 0 && kWeightBytes % kAlignment == 0);
 };
 
@@ -202,6 +203,21 @@ __device__ __forceinline__ void multiply_slot(float (&sums)[T::kSums], std::uint
   }
 }
 
+template <>
+__device__ __forceinline__ void multiply_slot<FewRows>(float (&sums)[FewRows::kSums], std::uint32_t slot, int,
+                                                       bool first) {
+  constexpr int kStepsOfPart = kTileColumns / 16;
+  const std::uint64_t weight = deep_narrow_descriptor(slot);
+#pragma unroll
+  for (int k = 0; k < FewRows::kStepDepth / 16; ++k) {
+    const std::uint64_t dy =
+        eight_rows_descriptor(slot + FewRows::kWeightBytes + k / kStepsOfPart * FewRows::kPartBytes) +
+        k % kStepsOfPart * kStepBytes / 16;
+    multiply_step<FewRows::kOutputs, false, true>(sums, dy, weight + k * kDeepNarrowStepBytes / 16,
+                                                  !first + k);
+  }
+}
+
 template <class T>
 __device__ __forceinline__ void multiply_tile(const Products& products, Ring<T>& ring,
                                               float (&sums)[T::kSums], int warpgroup, bool speaks) {
@@ -218,58 +234,6 @@ __device__ __forceinline__ void multiply_tile(const Products& products, Ring<T>&
   if (speaks)
     for (int before = min(T::kInFlight, products.steps); before > 0; --before)
       barrier_arrive(ring.was_empty(before));
-}
-
-// The part of dY that a thread gives to the steps of a slot; of 64 rows only the first eight are there.
-struct FewRowsOfDy {
-  std::uint32_t pair[FewRows::kStepDepth / 16][2];
-
-  __device__ void load(std::uint32_t slot, int thread) {
-    constexpr int kStepsOfPart = kTileColumns / 16;
-    const int row = thread / 4;
-#pragma unroll
-    for (int k = 0; k < FewRows::kStepDepth / 16; ++k)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int place = (k % kStepsOfPart * 2 + half) ^ row;  // 16 bytes each, swizzled by the row
-        const std::uint32_t address = slot + FewRows::kWeightBytes + k / kStepsOfPart * FewRows::kPartBytes +
-                                      row * kTileRowBytes + place * 16 + thread % 4 * 4;
-        pair[k][half] = thread < 32 ? load_pair(address) : 0;
-      }
-  }
-};
-
-// The steps of a slot are at work while the next slot's dY is on its way into other registers.
-template <>
-__device__ __forceinline__ void multiply_tile<FewRows>(const Products& products, Ring<FewRows>& ring,
-                                                       float (&sums)[FewRows::kSums], int, bool speaks) {
-  const int thread = threadIdx.x % kWarpgroup;
-  FewRowsOfDy even, odd;
-  const auto step_through = [&](const FewRowsOfDy& dy, FewRowsOfDy& following, int step) {
-    const std::uint64_t weight = deep_narrow_descriptor(ring.memory());
-    multiply_begin();
-#pragma unroll
-    for (int k = 0; k < FewRows::kStepDepth / 16; ++k) {
-      const std::uint32_t a[4] = {dy.pair[k][0], 0, dy.pair[k][1], 0};
-      multiply_step_of_registers<FewRows::kOutputs>(sums, a, weight + k * kDeepNarrowStepBytes / 16,
-                                                    step + k);
-    }
-    multiply_commit();
-    multiply_wait<1>();
-    if (speaks && step > 0) barrier_arrive(ring.was_empty(1));
-    ring.next();
-    if (step + 1 == products.steps) return;
-    barrier_wait(ring.is_full(), ring.phase);
-    following.load(ring.memory(), thread);
-  };
-  barrier_wait(ring.is_full(), ring.phase);
-  even.load(ring.memory(), thread);
-  for (int step = 0; step < products.steps; step += 2) {
-    step_through(even, odd, step);
-    if (step + 1 < products.steps) step_through(odd, even, step + 1);
-  }
-  multiply_wait<0>();
-  if (speaks) barrier_arrive(ring.was_empty(1));
 }
 
 // bias is added in FP32; then one rounding, or none.

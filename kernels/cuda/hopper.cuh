@@ -107,7 +107,7 @@ __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-// ---- shared memory to and from registers
+// ---- results on their way out
 
 // Two 8x8 blocks of BF16 pairs, transposed: lane 8 m + i names the place (16 bytes) of column i of block m.
 __device__ inline void store_transposed(std::uint32_t place, std::uint32_t block0, std::uint32_t block1) {
@@ -123,12 +123,6 @@ __device__ inline uint4 load_part(std::uint32_t place) {
                : "r"(place)
                : "memory");
   return part;
-}
-
-__device__ inline std::uint32_t load_pair(std::uint32_t place) {
-  std::uint32_t pair;
-  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(pair) : "r"(place) : "memory");
-  return pair;
 }
 
 __device__ inline std::uint32_t to_bf16_pair(float low, float high) {  // to nearest even

@@ -149,35 +149,23 @@ __device__ inline std::uint64_t deep_narrow_descriptor(std::uint32_t address) {
          std::uint64_t(2) << 62;
 }
 
-// One step of the chain with A in registers: sums = A B + sums, or + 0 where `keep` is 0, for 64 rows of A
-// and N columns of a deep B. Words 0 to 3 of thread t are the pairs of A at rows g, g + 8, g, g + 8 (g = 16
-// (t / 32) + t % 32 / 4) and depths d, d, d + 8, d + 8 (d = 2 (t % 4)): rounded sums of multiply_step<16> in
-// their order.
-template <int N>
-struct StepOfRegisters;
-template <int N>
-__device__ inline void multiply_step_of_registers(float* sums, const std::uint32_t* a, std::uint64_t b,
-                                                  int keep = 1) {
-  StepOfRegisters<N>::run(sums, a, b, keep);
+// Eight rows that stand for all 64 of A: the rows after them are the same ones again, their sums are of no
+// use.
+__device__ inline std::uint64_t eight_rows_descriptor(std::uint32_t address) {
+  return std::uint64_t((address & 0x3ffff) >> 4) | std::uint64_t(1) << 16 | std::uint64_t(1) << 62;
 }
 
-// a0 to a3, b, keep: the numbers of the operands that follow the sums.
-#define H3_MULTIPLY_STEP_OF_REGISTERS(n, a0_, a1_, a2_, a3_, b_, keep_)                           \
-  template <>                                                                                     \
-  struct StepOfRegisters<n> {                                                                     \
-    __device__ static void run(float* sums, const std::uint32_t* a, std::uint64_t b, int keep) {  \
-      asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep_                              \
-                   ", 0;\n"                                                                       \
-                   "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" H3_NAMES_##n      \
-                   "}, {%" #a0_ ", %" #a1_ ", %" #a2_ ", %" #a3_ "}, %" #b_ ", keep, 1, 1, 1;\n}" \
-                   : H3_SUMS_##n                                                                  \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));              \
-    }                                                                                             \
-  };
-H3_MULTIPLY_STEP_OF_REGISTERS(32, 16, 17, 18, 19, 20, 21)
-H3_MULTIPLY_STEP_OF_REGISTERS(128, 64, 65, 66, 67, 68, 69)
-
-#undef H3_MULTIPLY_STEP_OF_REGISTERS
+// One step of the chain with A in registers: sums += A B for 64 rows of A and 128 columns of B. Words 0 to 3
+// of thread t are the pairs of A at rows g, g + 8, g, g + 8 (g = 16 (t / 32) + t % 32 / 4) and depths d, d, d
+// + 8, d + 8 (d = 2 (t % 4)): rounded sums of multiply_step<16> in their order.
+__device__ inline void multiply_step_of_registers(float* sums, const std::uint32_t* a, std::uint64_t b) {
+  asm volatile(
+      "{\n.reg .pred keep;\nsetp.ne.b32 keep, 1, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" H3_NAMES_128
+      "}, {%64, %65, %66, %67}, %68, keep, 1, 1, 1;\n}"
+      : H3_SUMS_128
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
 
 // What reads the sums stays behind the wait before it.
 __device__ inline void settle(float (&sums)[32]) { asm volatile("" : H3_SUMS_64::"memory"); }
