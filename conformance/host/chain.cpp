@@ -104,6 +104,7 @@ struct DataKind {
   int low, high;         // exponents of the operands
   bool special = false;  // infinities and NaN, any start
   Bf16 (*word)(std::uint64_t random, std::int64_t k) = nullptr;
+  int start = 1;  // least exponent of a start that is not zero
 };
 
 constexpr DataKind kKinds[] = {
@@ -129,6 +130,8 @@ constexpr DataKind kKinds[] = {
        const std::uint64_t exponent = 127 - 60 + (random >> 20) % 3;
        return Bf16(k % 48 != 3 ? 0 : std::uint16_t((random >> 40 & 0x807f) | exponent << 7));
      }},
+    {"zeros_beside_large_operands", 0, 0, false,
+     [](std::uint64_t random, std::int64_t) { return Bf16(random % 64 ? 0 : 0x4d80); }, -101},  // 2^28
     {"mostly_zeros", -40, 40, false,
      [](std::uint64_t random, std::int64_t) {
        const std::uint64_t exponent = 127 - 40 + (random >> 20) % 81;
@@ -154,10 +157,10 @@ std::vector<float> start_of(const DataKind& kind, std::int64_t count) {
   const OperandSource source("start", 0);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint64_t random = source.word(i);
-    start[std::size_t(i)] = kind.special ? std::bit_cast<float>(std::uint32_t(random))
-                            : random % 3 == 0
-                                ? 0.0f
-                                : std::ldexp(float(std::int32_t(random)), int(random >> 60) - 30);
+    start[std::size_t(i)] =
+        kind.special      ? std::bit_cast<float>(std::uint32_t(random))
+        : random % 3 == 0 ? 0.0f
+                          : std::ldexp(float(std::int32_t(random)), int(random >> 60) - 31 + kind.start);
   }
   return start;
 }

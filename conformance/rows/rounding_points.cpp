@@ -9,6 +9,7 @@
 #include "kernels/gate_residual.h"
 #include "kernels/lora_linear.h"
 #include "kernels/ode_step.h"
+#include "kernels/rms_norm.h"
 
 namespace h3 {
 namespace {
@@ -73,6 +74,12 @@ float noise_level() {  // of the last step, from the timestep
   return next.at(0);
 }
 
+float fp32_norm() {  // the sum of squares is 0x1.001002p+0; with the square rounded before, 0x1.0010p+0
+  Tensor y(kFp32, {1, 4});
+  kernels::rms_norm(of(kFp32, {1, 4}, {1, 0x1.0008p-6f, 0, 0}), of(kFp32, {4}, {1, 1, 1, 1}), 0, y);
+  return y.at(0);
+}
+
 struct RoundingRow {
   const char* name;
   float (*run)();
@@ -89,6 +96,7 @@ const RoundingRow kRows[] = {
     {"terms_of_the_gate_gradient", gate_gradient, 0},
     {"none_between_product_and_sum_in_fp32", fp32_product, 0x1p-24f},
     {"none_between_product_and_sum_of_an_fp32_gradient", fp32_input_gradient, 0x1p-24f},
+    {"none_between_square_and_sum_of_an_fp32_norm", fp32_norm, 0x1.ffeffep+0f},
     {"noise_level_from_the_timestep", noise_level, 0x1.9999ap-4f},
     {"lora_branch_before_its_scale", lora_branch, 3.046875f},
 };
