@@ -14,18 +14,24 @@ if(NOT TARGET hdf5::hdf5)
   target_link_libraries(hdf5::hdf5 INTERFACE ${HDF5_LIBRARIES})
 endif()
 
+# Executables hold HDF5 itself where there is a static one: Debian's shared library brings libcurl and thirty more along,
+# for remote files. (Its objects are not position independent; shared libraries of ours link the shared one.)
+set(H3_HDF5 hdf5::hdf5)
+find_library(HDF5_STATIC_LIBRARY NAMES libhdf5_serial.a libhdf5.a PATH_SUFFIXES hdf5/serial)
+find_library(SZ_STATIC_LIBRARY libsz.a)
+find_library(AEC_STATIC_LIBRARY libaec.a)
+find_library(Z_STATIC_LIBRARY libz.a)
+if(HDF5_STATIC_LIBRARY AND SZ_STATIC_LIBRARY AND AEC_STATIC_LIBRARY AND Z_STATIC_LIBRARY)
+  set(in_an_executable $<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>)
+  add_library(h3_hdf5 INTERFACE)
+  target_include_directories(h3_hdf5 INTERFACE ${HDF5_INCLUDE_DIRS})
+  target_link_libraries(h3_hdf5 INTERFACE
+    $<${in_an_executable}:${HDF5_STATIC_LIBRARY};${SZ_STATIC_LIBRARY};${AEC_STATIC_LIBRARY};${Z_STATIC_LIBRARY};m>
+    $<$<NOT:${in_an_executable}>:hdf5::hdf5>
+    ${CMAKE_DL_LIBS})
+  set(H3_HDF5 h3_hdf5)
+endif()
+
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 add_library(h3_xxhash INTERFACE)
 target_include_directories(h3_xxhash INTERFACE ${XXHASH_INCLUDE_DIR})
-
-# CPU goldens use a BLAS for their FP64 products; without one they fall back to the suite's own ordered FP64 product.
-add_library(h3_blas INTERFACE)
-find_library(OPENBLAS_LIBRARY openblas)
-find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas openblas-pthread x86_64-linux-gnu aarch64-linux-gnu)
-if(OPENBLAS_LIBRARY AND OPENBLAS_INCLUDE_DIR)
-  target_include_directories(h3_blas INTERFACE ${OPENBLAS_INCLUDE_DIR})
-  target_link_libraries(h3_blas INTERFACE ${OPENBLAS_LIBRARY})
-  target_compile_definitions(h3_blas INTERFACE H3_HAVE_BLAS=1)
-else()
-  message(STATUS "h3: no OpenBLAS: goldens use the suite's own FP64 product (slower, same acceptance)")
-endif()

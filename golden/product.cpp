@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "golden/blas.h"
 #include "golden/cuda/product.h"
 #include "golden/ordered.h"
 #include "golden/values.h"
-
-#if H3_HAVE_BLAS
-#include <cblas.h>
-#endif
 
 namespace h3::golden {
 namespace {
@@ -135,9 +132,8 @@ void ordered_product(const Operand& x, const Operand& w, const Output& y) {
   });
 }
 
-#if H3_HAVE_BLAS
 // Panels of at most kPanelBytes of each operand, widened to FP64 and multiplied by dgemm.
-void blas_product(const Operand& x, const Operand& w, const Output& y) {
+void blas_product(Dgemm dgemm, const Operand& x, const Operand& w, const Output& y) {
   constexpr std::int64_t kPanelBytes = 64 << 20;
   const std::int64_t depth = x.depth();
   const std::int64_t panel = std::clamp<std::int64_t>(kPanelBytes / 8 / depth, 1, 2048);
@@ -151,17 +147,15 @@ void blas_product(const Operand& x, const Operand& w, const Output& y) {
       const std::int64_t rows = std::min(panel, x.rows() - row0);
       if (col0 == 0 || rows < x.rows())
         x.widen(row0, rows, wide_x.data());  // a single row panel stays widened
-      cblas_dgemm(CblasRowMajor, x.by_columns() ? CblasTrans : CblasNoTrans,
-                  w.by_columns() ? CblasNoTrans : CblasTrans, int(rows), int(cols), int(depth), 1.0,
-                  wide_x.data(), int(x.by_columns() ? rows : depth), wide_w.data(),
-                  int(w.by_columns() ? cols : depth), 0.0, sums.data(), int(cols));
+      dgemm(kRowMajor, x.by_columns() ? kTransposed : kAsStored, w.by_columns() ? kAsStored : kTransposed,
+            int(rows), int(cols), int(depth), 1.0, wide_x.data(), int(x.by_columns() ? rows : depth),
+            wide_w.data(), int(w.by_columns() ? cols : depth), 0.0, sums.data(), int(cols));
       parallel_for_each(rows, [&](std::int64_t r) {
         for (std::int64_t c = 0; c < cols; ++c) y.store(row0 + r, col0 + c, sums[r * cols + c]);
       });
     }
   }
 }
-#endif
 
 DeviceOperand for_gpu(const Operand& operand) {
   return {operand.tensor(), operand.by_columns(), operand.rows(), operand.depth()};
@@ -175,15 +169,10 @@ Tensor sums_of(const Operand& x, const Operand& w, const Tensor* bias, Summation
   if (summation == Summation::gpu) return product_on_gpu(for_gpu(x), for_gpu(w), bias, out, shape);
   Tensor y(out, shape);
   const Output output(y, bias);
-#if H3_HAVE_BLAS
   constexpr std::int64_t kShallow =
       16;  // sums of fewer terms are memory traffic: a library has nothing to gain
-  if (summation == Summation::blas && x.depth() >= kShallow) {
-    blas_product(x, w, output);
-    return y;
-  }
-#endif
-  ordered_product(x, w, output);
+  const Dgemm dgemm = summation == Summation::blas && x.depth() >= kShallow ? blas_dgemm() : nullptr;
+  dgemm ? blas_product(dgemm, x, w, output) : ordered_product(x, w, output);
   return y;
 }
 

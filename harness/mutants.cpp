@@ -139,6 +139,6 @@ std::string sources_sha256(const fs::path& source) {
   return sum.hex();
 }
 
-fs::path source_tree() { return fs::path(fixture_path("")).parent_path().parent_path(); }
+fs::path source_tree() { return data_root(); }
 
 }  // namespace h3

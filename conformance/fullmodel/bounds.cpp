@@ -73,29 +73,30 @@ INSTANTIATE_TEST_SUITE_P(fullmodel, EnsembleRuleOf, testing::ValuesIn(kRules),
 class SpoiledFixtures {
  public:
   SpoiledFixtures() {
+    std::filesystem::create_directory(root_.path("fixtures"));
     for (const auto& name :
          {ensemble_file("reduced", "tiny"), bounds_file("reduced", "tiny"), std::string("manifest.json")})
-      std::filesystem::copy_file(fixture_path(name), folder_.path(name));
-    if (const char* before = std::getenv("H3_FIXTURES")) before_ = before;
-    ::setenv("H3_FIXTURES", folder_.folder().c_str(), 1);
+      std::filesystem::copy_file(fixture_path(name), path(name));
+    if (const char* before = std::getenv("H3_ROOT")) before_ = before;
+    ::setenv("H3_ROOT", root_.folder().c_str(), 1);
   }
-  ~SpoiledFixtures() {
-    before_.empty() ? ::unsetenv("H3_FIXTURES") : ::setenv("H3_FIXTURES", before_.c_str(), 1);
-  }
+  ~SpoiledFixtures() { before_.empty() ? ::unsetenv("H3_ROOT") : ::setenv("H3_ROOT", before_.c_str(), 1); }
 
   template <class Change>
   void change(const std::string& name, const Change& spoil, bool in_manifest) const {
-    nlohmann::ordered_json json = nlohmann::ordered_json::parse(read_json(folder_.path(name)).dump());
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(read_json(path(name)).dump());
     spoil(json);
-    write_file(folder_.path(name), json.dump(1) + "\n");
+    write_file(path(name), json.dump(1) + "\n");
     if (!in_manifest) return;
-    auto manifest = read_json(folder_.path("manifest.json"));
-    manifest["files"][name]["sha256"] = digest_file(folder_.path(name)).sha256;
-    write_file(folder_.path("manifest.json"), manifest.dump(2));
+    auto manifest = read_json(path("manifest.json"));
+    manifest["files"][name]["sha256"] = digest_file(path(name)).sha256;
+    write_file(path("manifest.json"), manifest.dump(2));
   }
 
  private:
-  Scratch folder_;
+  std::string path(const std::string& name) const { return root_.path("fixtures/" + name); }
+
+  Scratch root_;
   std::string before_;
 };
 

@@ -25,18 +25,19 @@ class JobScript {
             {"weights", "synthetic, seed 420"}};
   }
   Ended run(const std::string& task, gate::Command command = {}) const {
-    const fs::path source = fs::path(fixture_path("generation")).parent_path().parent_path();
     command.arguments = {"env",
                          "-u",
                          "SLURM_SUBMIT_DIR",
                          "-u",
                          "SLURM_JOB_ID",
+                         "-u",
+                         "H3_BUNDLE",
                          "H3_BUILD_DIR=" + fs::path(h3_program()).parent_path().string(),
                          "CONTRACT=reduced",
                          "ENGINE=cpu",
                          "SLURM_ARRAY_TASK_ID=" + task,
                          "bash",
-                         source / "ctest/generate.sbatch",
+                         data_root() / "ctest/slurm/generate.sbatch",
                          out,
                          receipt};
     command.output_file = scratch.path("output");

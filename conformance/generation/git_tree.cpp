@@ -7,8 +7,6 @@
 
 #include "conformance/errors.h"
 #include "conformance/scratch.h"
-#include "fixtures/path.h"
-#include "harness/run_identity.h"
 #include "model/atomic_file.h"
 
 namespace h3 {
@@ -65,17 +63,6 @@ const TreeRow kTrees[] = {
 };
 INSTANTIATE_TEST_SUITE_P(generation, GitTree, testing::ValuesIn(kTrees),
                          [](const auto& info) { return info.param.name; });
-
-class SourceTrees : public testing::TestWithParam<const char*> {};
-
-// What the build wrote down is what lies there now, or the cases ran against another build.
-TEST_P(SourceTrees, are_those_of_the_sources) {
-  const fs::path source = fs::path(fixture_path("")).parent_path().parent_path();
-  EXPECT_EQ(source_trees().at(GetParam()), git_tree_id((source / GetParam()).string()));
-}
-
-INSTANTIATE_TEST_SUITE_P(generation, SourceTrees, testing::Values("model", "kernels", "harness"),
-                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace h3

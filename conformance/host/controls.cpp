@@ -10,6 +10,7 @@
 #include "conformance/scratch.h"
 #include "ctest/child.h"
 #include "ctest/files.h"
+#include "fixtures/path.h"
 #include "harness/controls/control.h"
 
 namespace h3 {
@@ -90,7 +91,7 @@ struct HeldControl : testing::TestWithParam<Control> {};
 
 TEST_P(HeldControl, names_a_required_case) {
   const std::string held_by = GetParam().held_by, gate = held_by.substr(0, held_by.find('/'));
-  const std::string required = gate::read_file(H3_SOURCE_DIR "/ctest/required/" + gate + ".txt");
+  const std::string required = gate::read_file((data_root() / "ctest/required" / (gate + ".txt")).string());
   EXPECT_NE(required.find(held_by + "\n"), std::string::npos)
       << held_by << " is not required by gate " << gate;
 }

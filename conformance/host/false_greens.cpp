@@ -15,6 +15,7 @@
 #include "conformance/scratch.h"
 #include "ctest/child.h"
 #include "ctest/files.h"
+#include "fixtures/path.h"
 #include "model/atomic_file.h"
 #include "model/error.h"
 
@@ -440,7 +441,7 @@ struct RecordedEvidence : testing::TestWithParam<const char*> {};
 
 TEST_P(RecordedEvidence, verifies_without_its_machine) {
   GateRun gate;
-  gate.run({}, {"--verify", std::string(H3_SOURCE_DIR "/ctest/recorded/") + GetParam()});
+  gate.run({}, {"--verify", (data_root() / "ctest/recorded" / GetParam()).string()});
   EXPECT_EQ(gate.end.exit_code, 0) << gate.output;
 }
 
@@ -577,7 +578,7 @@ TEST_P(Registration, has_no_way_around_the_verdict) {
 }
 
 TEST_P(Registration, has_a_preset_that_fails_when_nothing_is_selected) {
-  const auto presets = nlohmann::json::parse(read_file(H3_SOURCE_DIR "/CMakePresets.json"));
+  const auto presets = nlohmann::json::parse(read_file((data_root() / "CMakePresets.json").string()));
   std::map<std::string, nlohmann::json> named;
   for (const auto& preset : presets["testPresets"]) named[preset["name"]] = preset;
   const std::string gate = GetParam().name;

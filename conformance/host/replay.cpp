@@ -161,8 +161,7 @@ void expect_required(const nlohmann::json& schema, const nlohmann::json& value, 
 }
 
 TEST_P(ReplayJson, has_what_the_schema_requires) {
-  const auto schema =
-      read_json((fixture_path("").parent_path().parent_path() / "harness/report.schema.json").string());
+  const auto schema = read_json((data_root() / "harness/report.schema.json").string());
   ReplayReport report = clean_report();
   report.boundaries.push_back({"rotary_cos", "00", {264, 96}, true});
   const nlohmann::json json = nlohmann::json::parse(to_json(report).dump());
