@@ -26,6 +26,7 @@
 #include "ctest/junit.h"
 #include "ctest/progress.h"
 #include "ctest/required.h"
+#include "ctest/resources.h"
 #include "ctest/verdict.h"
 #include "model/atomic_file.h"
 #include "model/digest.h"
@@ -40,8 +41,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::string gate, binary, required, evidence, source, verify;
+  std::string gate, binary, required, evidence, source, verify, resources;
   double time_limit = 0;
+  std::size_t gpus = 0;
   bool update_required = false;
 };
 
@@ -89,6 +91,8 @@ std::string one_line(std::string text) {
 
 Json git_state(const std::string& source) {
   if (source.empty()) return nullptr;
+  if (const fs::path installed = fs::path(source) / "source.json"; fs::exists(installed))
+    return Json::parse(read_file(installed.string()));  // a bundle: the tree that it was built from
   const auto git = [&](std::vector<std::string> rest) {
     rest.insert(rest.begin(), {"git", "-C", source});
     return one_line(output_of(rest));
@@ -108,6 +112,12 @@ void run_binary(const Options& options, const Folder& folder, const RequiredList
     refusal = leaked + " is set: a gate always runs whole; unset it";
   else if (!fs::exists(options.binary))
     refusal = "the binary is missing: " + fs::path(options.binary).filename().string();
+  if (options.gpus > 0) {
+    const auto visible = visible_gpus(), assigned = assigned_gpus(visible);
+    if (refusal.empty()) refusal = refused_without_gpus(options.gpus, assigned, visible);
+    if (!assigned.empty())
+      ::setenv("CUDA_VISIBLE_DEVICES", fmt::format("{}", fmt::join(assigned, ",")).c_str(), 1);
+  }
   if (refusal.empty()) {
     Progress progress(options.gate, folder.ledger(), required.cases.size());
     end = run_to_end({.arguments = {fs::absolute(options.binary), "--gtest_filter=" + options.gate + "/*",
@@ -229,13 +239,22 @@ int main_of_gate(int argc, char** argv) {
   app.add_option("--binary", options.binary, "conformance binary");
   app.add_option("--required", options.required, "list of required cases");
   app.add_option("--evidence", options.evidence, "folder for ledger, JUnit XML and receipt");
-  app.add_option("--source", options.source, "source tree, for the git tree in the receipt");
+  app.add_option("--source", options.source, "source tree or bundle, for the git tree in the receipt");
   app.add_option("--time-limit", options.time_limit, "seconds; 0 is none");
+  app.add_option("--gpus", options.gpus, "GPUs that CTest has to assign to this gate (RESOURCE_GROUPS)");
+  app.add_option("--resources", options.resources,
+                 "write the GPUs of this machine for ctest --resource-spec-file; prints how many");
   app.add_flag("--update-required", options.update_required, "regenerate the list of required cases");
   app.add_option("--verify", options.verify, "recompute the verdict of an evidence folder");
   CLI11_PARSE(app, argc, argv);
 
   if (!options.verify.empty()) return verify(options);
+  if (!options.resources.empty()) {
+    const auto visible = visible_gpus();
+    write_file(options.resources, resource_spec(visible).dump(2) + "\n");
+    fmt::print("{}\n", visible.size());
+    return 0;
+  }
   require(!options.gate.empty() && !options.binary.empty() && !options.required.empty(),
           "--gate, --binary and --required are needed");
   if (options.update_required) {

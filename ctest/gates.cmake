@@ -20,11 +20,9 @@ target_link_libraries(h3_gate PRIVATE h3_gate_parts CLI11::CLI11)
 
 # Tests are linked as sources: a linker drops test objects out of a static library that nothing refers to.
 file(GLOB_RECURSE conformance CONFIGURE_DEPENDS conformance/*.cpp)
-list(FILTER conformance EXCLUDE REGEX "/conformance/bench/")
+list(FILTER conformance EXCLUDE REGEX "/conformance/(bench|fuzz)/")
 add_executable(h3_conformance ${conformance})
 target_link_libraries(h3_conformance PRIVATE h3_harness h3_gate_parts GTest::gtest pugixml::pugixml)
-set_source_files_properties(conformance/host/false_greens.cpp conformance/host/controls.cpp PROPERTIES
-                            COMPILE_DEFINITIONS "H3_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 
 # A binary that goes wrong in every way which is known to look like success.
 file(GLOB false_greens CONFIGURE_DEPENDS ctest/false_greens/*.cpp)
@@ -57,22 +55,39 @@ add_executable(h3_mutant_cases EXCLUDE_FROM_ALL ${mutant_cases} conformance/host
 target_link_libraries(h3_mutant_cases PRIVATE h3_harness h3_gate_parts GTest::gtest pugixml::pugixml)
 set_target_properties(h3_mutants h3_mutant_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
-# add_gate(<name> TIME_LIMIT <seconds> [LABEL <label>] [NEEDS_GPU])
+# add_gate(<name> TIME_LIMIT <seconds> [LABEL <label>] [NEEDS_GPU] [GPUS <count>] [NEEDS_SOURCE])
 # NEEDS_GPU: where every case is skipped for want of a Hopper GPU, CTest shows the gate as skipped. It is not closed.
+# GPUS: how many CTest has to assign (--resource-spec-file); on a machine that has them it is refused without.
+# NEEDS_SOURCE: its cases are about the sources and the build, so that a bundle does not have it.
 add_custom_target(update_required COMMENT "Lists of required cases")
 function(add_gate name)
-  cmake_parse_arguments(gate "NEEDS_GPU" "TIME_LIMIT;LABEL" "" ${ARGN})
+  cmake_parse_arguments(gate "NEEDS_GPU;NEEDS_SOURCE" "TIME_LIMIT;LABEL;GPUS" "" ${ARGN})
   if(NOT gate_LABEL)
     set(gate_LABEL ${name})
+  endif()
+  set(assigned)
+  if(gate_GPUS)
+    set(assigned --gpus ${gate_GPUS})
+  else()
+    set(gate_GPUS 0)
   endif()
   set(required ${CMAKE_SOURCE_DIR}/ctest/required/${name}.txt)
   add_test(NAME ${name}
            COMMAND h3_gate --gate ${name} --binary $<TARGET_FILE:h3_conformance> --required ${required} --evidence
-                   ${CMAKE_BINARY_DIR}/evidence/${name} --source ${CMAKE_SOURCE_DIR} --time-limit ${gate_TIME_LIMIT})
+                   ${CMAKE_BINARY_DIR}/evidence/${name} --source ${CMAKE_SOURCE_DIR} --time-limit ${gate_TIME_LIMIT}
+                   ${assigned})
   math(EXPR timeout "${gate_TIME_LIMIT} + 60")  # h3_gate ends the run itself and still writes the evidence
   set_tests_properties(${name} PROPERTIES LABELS ${gate_LABEL} TIMEOUT ${timeout} RESOURCE_LOCK gpu SKIP_RETURN_CODE 77)
   if(gate_NEEDS_GPU)
     set_tests_properties(${name} PROPERTIES ENVIRONMENT H3_ALLOW_SKIP=1)
+  endif()
+  if(gate_GPUS)
+    set_tests_properties(${name} PROPERTIES RESOURCE_GROUPS "${gate_GPUS},gpus:1")
+  endif()
+  if(NOT gate_NEEDS_SOURCE)
+    set(needs $<$<BOOL:${gate_NEEDS_GPU}>: gpu>)
+    set_property(GLOBAL APPEND_STRING PROPERTY h3_bundle_gates
+                 "${name} ${gate_LABEL} ${gate_TIME_LIMIT} ${gate_GPUS}${needs}\n")
   endif()
   add_custom_command(TARGET update_required POST_BUILD
                      COMMAND h3_gate --gate ${name} --binary $<TARGET_FILE:h3_conformance> --required ${required}
@@ -80,7 +95,7 @@ function(add_gate name)
 endfunction()
 add_dependencies(update_required h3_gate h3_conformance)
 
-add_gate(host TIME_LIMIT 1200)
+add_gate(host NEEDS_SOURCE TIME_LIMIT 1200)
 add_gate(rows TIME_LIMIT 3600)
 add_gate(block0 TIME_LIMIT 7200)
 add_gate(fullmodel TIME_LIMIT 600)
@@ -94,7 +109,7 @@ if(TARGET h3_kernels_cuda)  # engine cuda of the same labels: one more list of r
     add_gate(fullmodel_cuda LABEL fullmodel NEEDS_GPU TIME_LIMIT 1800)
   endif()
   add_gate(parallel_cuda LABEL parallel NEEDS_GPU TIME_LIMIT 1800)
-  add_gate(parallel_nccl LABEL parallel NEEDS_GPU TIME_LIMIT 1800)  # two GPUs or more
+  add_gate(parallel_nccl LABEL parallel NEEDS_GPU GPUS 2 TIME_LIMIT 1800)  # by hand: as many as there are
   if(TARGET h3_golden_cutlass)
     add_gate(rows_cutlass LABEL rows NEEDS_GPU TIME_LIMIT 600)
   endif()
@@ -106,3 +121,8 @@ add_test(NAME arithmetic_flags
                  -DCUDA_COMPILER=${CMAKE_CUDA_COMPILER} -DGENERATOR=${CMAKE_GENERATOR}
                  -P ${CMAKE_SOURCE_DIR}/ctest/arithmetic_flags_test.cmake)
 set_tests_properties(arithmetic_flags PROPERTIES LABELS host)
+
+# Nor is the bundle: installed, moved and write-protected, it runs without the tree that it was built from.
+include(ctest/bundle.cmake)
+add_test(NAME bundle COMMAND ${CMAKE_SOURCE_DIR}/ctest/bundle/test.sh ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+set_tests_properties(bundle PROPERTIES LABELS host TIMEOUT 300)
