@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -23,31 +22,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kSingleFactor = 1.5;  // of the rule with one provider
 
-Pass pass_named(const std::string& name, const std::string& what) {
-  require(name == "forward" || name == "backward", "{}: pass '{}', expected forward or backward", what, name);
-  return name == "forward" ? Pass::forward : Pass::backward;
-}
-
-DType dtype_named(const std::string& name, const std::string& what) {
-  require(name == "bf16" || name == "fp32", "{}: dtype '{}', expected bf16 or fp32", what, name);
-  return name == "bf16" ? DType::bf16 : DType::fp32;
-}
-
-double finite(const nlohmann::json& value, const std::string& what) {
-  require(value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() >= 0,
-          "{}: {}, expected a finite number", what, value.dump());
-  return value.get<double>();
-}
-
-double largest(const EnsembleTensor& tensor, Measure measure, std::size_t without) {
-  double most = 0;
-  for (std::size_t m = 0; m < tensor.errors.size(); ++m)
-    if (m != without) most = std::max(most, tensor.errors[m].of(measure));
-  return most;
-}
-
-constexpr std::size_t kNobody = std::size_t(-1);
-
 std::string text_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   require(file.good(), "{}: cannot be read", path);
@@ -57,71 +31,6 @@ std::string text_of(const std::string& path) {
 }
 
 }  // namespace
-
-const char* name_of(Measure measure) { return measure == Measure::chained ? "chained" : "isolated"; }
-
-const char* name_of(Pass pass) { return pass == Pass::forward ? "forward" : "backward"; }
-
-Ensemble ensemble_from_json(const nlohmann::json& json, const std::string& what) {
-  const auto field = [&](const nlohmann::json& from, const char* name) -> const nlohmann::json& {
-    require(from.is_object() && from.contains(name), "{}: no '{}'", what, name);
-    return from.at(name);
-  };
-  require(field(json, "schema") == "h3.full_model_ensemble.v3", "{}: schema {}, expected {}", what,
-          json.at("schema").dump(), "h3.full_model_ensemble.v3");
-  Ensemble ensemble;
-  ensemble.config = field(json, "config").get<std::string>();
-  ensemble.layout = field(json, "layout").get<std::string>();
-  ensemble.weights = field(json, "weights").get<std::string>();
-  ensemble.seed = field(json, "seed").get<std::uint64_t>();
-  ensemble.provenance = field(json, "provenance");
-  ensemble.inputs = field(json, "inputs").get<std::map<std::string, std::string>>();
-  ensemble.members = field(json, "members").get<std::vector<std::string>>();
-  require(ensemble.members.size() >= 2, "{}: {} members, expected two or more", what,
-          ensemble.members.size());
-  for (const auto& entry : field(json, "tensors")) {
-    const std::string name = field(entry, "name").get<std::string>(), at = what + ", " + name;
-    EnsembleTensor tensor{pass_named(field(entry, "pass").get<std::string>(), at),
-                          name,
-                          dtype_named(field(entry, "dtype").get<std::string>(), at),
-                          finite(field(entry, "norm"), at),
-                          finite(field(entry, "default_max_abs"), at),
-                          {},
-                          entry.value("xxh3_128", "")};
-    for (const auto& member : ensemble.members) {
-      const auto& errors = field(field(entry, "errors"), member.c_str());
-      const auto read = [&](Measure measure) { return finite(field(errors, name_of(measure)), at); };
-      tensor.errors.push_back({read(Measure::chained), read(Measure::isolated)});
-    }
-    ensemble.tensors.push_back(std::move(tensor));
-  }
-  require(!ensemble.tensors.empty(), "{}: no tensors", what);
-  return ensemble;
-}
-
-double rounding_floor(DType dtype) { return (dtype == DType::bf16 ? 0x1p-8 : 0x1p-24) / std::sqrt(3.0); }
-
-EnsembleRule rule_of(const Ensemble& ensemble, Measure measure) {
-  EnsembleRule rule;
-  for (std::size_t m = 0; m < ensemble.members.size(); ++m) {
-    double factor = 0;
-    std::string decides;
-    for (const auto& tensor : ensemble.tensors) {
-      const double above = tensor.errors[m].of(measure) - rounding_floor(tensor.dtype),
-                   others = largest(tensor, measure, m);
-      if (above <= 0) continue;
-      require(others > 0, "ensemble {}: {} of {}: only member {} has an error", ensemble.config,
-              name_of(tensor.pass), tensor.name, ensemble.members[m]);
-      if (above / others <= factor) continue;
-      factor = above / others;
-      decides = fmt::format("{} {}", name_of(tensor.pass), tensor.name);
-    }
-    rule.held_out.push_back(factor);
-    rule.tensor.push_back(decides);
-  }
-  rule.k = std::ceil(*std::ranges::max_element(rule.held_out) * 10) / 10;
-  return rule;
-}
 
 const TensorBound& FullModelBounds::of(Pass pass, const std::string& name) const {
   const auto found = std::ranges::find_if(
@@ -196,11 +105,11 @@ std::string bounds_text(const Ensemble& ensemble) {
   text.resize(text.rfind(']'));
   for (const auto& tensor : ensemble.tensors) {  // one line each
     const double floor = rounding_floor(tensor.dtype),
-                 limit = isolated.k * largest(tensor, Measure::isolated, kNobody) + floor;
+                 limit = isolated.k * largest_error(tensor, Measure::isolated) + floor;
     Json entry = {{"pass", name_of(tensor.pass)},
                   {"name", tensor.name},
                   {"dtype", name_of(tensor.dtype)},
-                  {"chained", chained.k * largest(tensor, Measure::chained, kNobody) + floor},
+                  {"chained", chained.k * largest_error(tensor, Measure::chained) + floor},
                   {"isolated", limit},
                   {"single",
                    {{"relative_l2", kSingleFactor * tensor.errors[0].chained + floor},

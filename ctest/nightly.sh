@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# What is too slow for every change: fuzzing with coverage feedback, and the sanitizers over the CPU part.
+#
+#   ctest/nightly.sh OUT                everything, a few hours on two cores; the table of what passed comes last
+#   STEPS=fuzz SECONDS_A_TARGET=60 ctest/nightly.sh OUT
+#
+# Needs what a build needs, and clang for `fuzz`. STEPS picks some of: fuzz address thread. RUNS bounds a target's executions,
+# SECONDS_A_TARGET its time (600). Findings, logs and the grown corpora end up in OUT.
+set -uo pipefail
+out=$(realpath -m "${1:?usage: ctest/nightly.sh OUT}")
+cd "$(dirname "$0")/.." || exit
+steps=" ${STEPS:-fuzz address thread} "
+mkdir -p "$out"
+table=() status=0
+
+# step NAME COMMAND...: its output in OUT/NAME.log, and what came of it.
+step() {
+  local name=$1 start=$SECONDS result=passed
+  shift
+  if ! "$@" >"$out/$name.log" 2>&1; then
+    result=FAILED status=1
+    tail -n 25 "$out/$name.log"
+  fi
+  table+=("$(printf '%-18s %-7s %5d s  %s' "$name" "$result" $((SECONDS - start)) "$(tail -n 1 "$out/$name.log" | cut -c1-100)")")
+}
+
+build() {
+  local preset=$1 target targets=()
+  shift
+  for target in "$@"; do targets+=(--target "$target"); done
+  [ -f "build-$preset/build.ninja" ] || cmake --preset "$preset" || return
+  cmake --build "build-$preset" "${targets[@]}"
+}
+
+fuzz() {
+  local corpora
+  mkdir -p "$out/corpus/$1"
+  mapfile -t corpora < <(cat "build-fuzz/fuzz_$1.txt")
+  "build-fuzz/h3_fuzz_$1" -artifact_prefix="$out/$1-" -max_len=16384 -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 \
+    -print_final_stats=1 ${RUNS:+-runs="$RUNS"} -max_total_time="${SECONDS_A_TARGET:-600}" "$out/corpus/$1" "${corpora[@]}"
+}
+
+# Ranks and evaluations in threads; the rest of the suite starts its threads in the same two places.
+threads() {
+  TSAN_OPTIONS=halt_on_error=1 build-sanitize-thread/h3 parallel --config narrow --ranks 4 &&
+    TSAN_OPTIONS=halt_on_error=1 build-sanitize-thread/h3 parallel --config narrow --ranks 3 --plan sequence &&
+    TSAN_OPTIONS=halt_on_error=1 build-sanitize-thread/h3 fullmodel
+}
+
+case $steps in *' fuzz '*)
+  step fuzz_build build fuzz h3_fuzz
+  for target in safetensors hdf5 contract ensemble ledger required; do step "fuzz_$target" fuzz "$target"; done ;;
+esac
+case $steps in *' address '*)
+  step address_build build sanitize all
+  step address ctest --preset sanitize ;;
+esac
+case $steps in *' thread '*)
+  step thread_build build sanitize-thread h3
+  step thread threads ;;
+esac
+printf '%s\n' "" "${table[@]}"
+exit $status
