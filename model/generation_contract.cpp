@@ -15,6 +15,11 @@ namespace {
 
 using Json = nlohmann::json;
 
+std::string excerpt(const Json& value) {
+  const std::string text = value.dump();
+  return text.size() <= 80 ? text : text.substr(0, 77) + "...";
+}
+
 // The fields of an object, each read once; what nobody reads is refused.
 class Fields {
  public:
@@ -31,25 +36,26 @@ class Fields {
 
   std::string text(const std::string& name) {
     const Json& value = at(name);
-    require(value.is_string(), "{}: '{}' is {}, expected text", what_, name, value.dump());
+    require(value.is_string(), "{}: '{}' is {}, expected text", what_, name, excerpt(value));
     return value.get<std::string>();
   }
-  std::int64_t integer(const std::string& name, std::int64_t least) {
+  std::int64_t integer(const std::string& name, std::int64_t least, std::int64_t most = INT64_MAX) {
     const Json& value = at(name);
-    require(value.is_number_integer() && value.get<std::int64_t>() >= least,
-            "{}: '{}' is {}, expected an integer of at least {}", what_, name, value.dump(), least);
+    require(
+        value.is_number_integer() && value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most,
+        "{}: '{}' is {}, expected an integer from {} to {}", what_, name, excerpt(value), least, most);
     return value.get<std::int64_t>();
   }
   double number(const std::string& name, double above, double most) {
     const Json& value = at(name);
     require(value.is_number() && value.get<double>() > above && value.get<double>() <= most,
-            "{}: '{}' is {}, expected above {} and at most {}", what_, name, value.dump(), above, most);
+            "{}: '{}' is {}, expected above {} and at most {}", what_, name, excerpt(value), above, most);
     return value.get<double>();
   }
   template <class T>
   void constant(const std::string& name, const T& expected) {
     const Json& value = at(name);
-    require(value == Json(expected), "{}: '{}' is {}, expected {}", what_, name, value.dump(),
+    require(value == Json(expected), "{}: '{}' is {}, expected {}", what_, name, excerpt(value),
             Json(expected).dump());
   }
   Fields object(const std::string& name) { return {at(name), fmt::format("{}: {}", what_, name)}; }
@@ -65,21 +71,29 @@ class Fields {
   std::set<std::string> read_;
 };
 
+// More than any request has: a contract may not ask for memory or time without end.
+constexpr std::int64_t kMostFrames = 345, kLongestEdge = 2048, kMostTextRows = 16384, kMostGridPoints = 1000;
+constexpr std::size_t kMostKeyframes = 2, kMostSeeds = 1000;
+
 std::vector<Anchor> anchors_of(const Json& names, const std::string& what) {
   std::vector<Anchor> anchors;
-  require(names.is_array(), "{}: 'keyframes' is {}, expected a list", what, names.dump());
+  require(names.is_array() && names.size() <= kMostKeyframes,
+          "{}: 'keyframes' is {}, expected a list of at most {}", what, excerpt(names), kMostKeyframes);
   for (const auto& name : names) {
-    require(name == "first" || name == "last", "{}: keyframe {}, expected first or last", what, name.dump());
+    require(name == "first" || name == "last", "{}: keyframe {}, expected first or last", what,
+            excerpt(name));
     anchors.push_back(name == "first" ? Anchor::first : Anchor::last);
   }
   return anchors;
 }
 
 std::vector<std::uint64_t> seeds_of(const Json& values, const std::string& what) {
-  require(values.is_array() && !values.empty(), "{}: 'seeds' is {}, expected a list", what, values.dump());
+  require(values.is_array() && !values.empty() && values.size() <= kMostSeeds,
+          "{}: 'seeds' is {}, expected a list of 1 to {}", what, excerpt(values), kMostSeeds);
   std::vector<std::uint64_t> seeds;
   for (const auto& value : values) {
-    require(value.is_number_unsigned(), "{}: seed {}, expected an integer of at least 0", what, value.dump());
+    require(value.is_number_unsigned(), "{}: seed {}, expected an integer of at least 0", what,
+            excerpt(value));
     seeds.push_back(value.get<std::uint64_t>());
     require(std::ranges::count(seeds, seeds.back()) == 1, "{}: seed {} appears twice", what, seeds.back());
   }
@@ -138,15 +152,15 @@ GenerationContract parse_contract(const std::string& text, const std::string& wh
   contract.condition_seed = std::uint64_t(conditions.integer("synthetic_seed", 0));
   conditions.require_no_others();
 
-  contract.frames = fields.integer("frames", 1);
-  contract.canvas = {fields.integer("height", 1), fields.integer("width", 1)};
+  contract.frames = fields.integer("frames", 1, kMostFrames);
+  contract.canvas = {fields.integer("height", 1, kLongestEdge), fields.integer("width", 1, kLongestEdge)};
   fields.constant("frames_per_second", kFramesPerSecond);
   fields.constant("audio_sample_rate", kAudioSampleRate);
   contract.keyframes = anchors_of(fields.at("keyframes"), what);
-  contract.text_rows = fields.integer("text_rows", 1);
-  contract.vision_rows = fields.integer("vision_rows", 0);
+  contract.text_rows = fields.integer("text_rows", 1, kMostTextRows);
+  contract.vision_rows = fields.integer("vision_rows", 0, kMostTextRows);
   contract.seeds = seeds_of(fields.at("seeds"), what);
-  contract.grid_points = fields.integer("grid_points", 2);
+  contract.grid_points = fields.integer("grid_points", 2, kMostGridPoints);
   contract.video_shift = fields.number("video_shift", 0, 1000);
   contract.audio_shift = fields.number("audio_shift", 0, 1000);
   fields.constant("conditioning", kConditionTime);

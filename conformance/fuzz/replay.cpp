@@ -126,6 +126,10 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL, SIGALRM})
     std::signal(signal, keep_finding);
   for (const auto& input : corpus) run(input);
+  if (h3::fuzz::accepted == 0) {
+    std::fprintf(stderr, "%s: refuses every file of its corpus\n", argv[0]);
+    return 1;
+  }
   Edits edits(corpus);
   for (long i = 0; i < runs; ++i) run(edits.next());
   std::printf("%s: %zu files and %ld edited inputs, no finding\n", fs::path(argv[0]).filename().c_str(),
