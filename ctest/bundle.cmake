@@ -4,7 +4,7 @@
 # Left to the machine: glibc and libstdc++ (its own may be newer, not older), and what is opened while it runs: OpenBLAS,
 # the CUDA libraries, NCCL.
 set(bundled_programs)
-foreach(program h3 h3_gate h3_evidence h3_conformance h3_bench_cuda)
+foreach(program h3 h3_gate h3_evidence h3_conformance)
   if(TARGET ${program})
     list(APPEND bundled_programs ${program})
   endif()
@@ -14,7 +14,8 @@ install(TARGETS ${bundled_programs} RUNTIME_DEPENDENCY_SET h3_libraries RUNTIME 
 install(TARGETS h3_example_candidate h3_example_candidate_fused LIBRARY DESTINATION bin)
 install(RUNTIME_DEPENDENCY_SET h3_libraries DESTINATION lib
         PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv|stdc\\+\\+|gcc_s)\\.so" "^lib(cuda|nvidia)")
-install(DIRECTORY fixtures/ DESTINATION fixtures FILES_MATCHING PATTERN "*.h5" PATTERN "*.json" PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY fixtures/ DESTINATION fixtures FILES_MATCHING PATTERN "*.h5" PATTERN "*.json" PATTERN "__pycache__" EXCLUDE
+        REGEX "/(golden|layouts|small_block)\\.h5$" EXCLUDE)  # only gate host reads these
 file(GLOB_RECURSE schemas RELATIVE ${CMAKE_SOURCE_DIR} harness/*.schema.json ctest/*.schema.json)
 foreach(schema ${schemas})
   get_filename_component(folder ${schema} DIRECTORY)

@@ -42,9 +42,9 @@ fuzz() {
 
 # Ranks and evaluations in threads; the rest of the suite starts its threads in the same two places.
 threads() {
-  TSAN_OPTIONS=halt_on_error=1 build-sanitize-thread/h3 parallel --config narrow --ranks 4 &&
-    TSAN_OPTIONS=halt_on_error=1 build-sanitize-thread/h3 parallel --config narrow --ranks 3 --plan sequence &&
-    TSAN_OPTIONS=halt_on_error=1 build-sanitize-thread/h3 fullmodel
+  TSAN_OPTIONS=halt_on_error=1 OPENBLAS_NUM_THREADS=1 build-sanitize-thread/h3 parallel --config narrow --ranks 4 &&
+    TSAN_OPTIONS=halt_on_error=1 OPENBLAS_NUM_THREADS=1 build-sanitize-thread/h3 parallel --config narrow --ranks 3 --plan sequence &&
+    TSAN_OPTIONS=halt_on_error=1 OPENBLAS_NUM_THREADS=1 build-sanitize-thread/h3 fullmodel
 }
 
 case $steps in *' fuzz '*)

@@ -53,10 +53,10 @@ elsewhere "$bundle/run" block0 tiny --out "$runs/block0" 2>"$scratch/again.log" 
 after=$(cd "$bundle" && find . -type f -print0 | sort -z | xargs -0 sha256sum)
 [ "$before" = "$after" ] || fail "the bundle is not what it was"
 chmod u+w "$bundle/fixtures"
-mv "$bundle/fixtures/block0.h5" "$scratch"
+mv "$bundle/fixtures/device_functions.h5" "$scratch"
 code=0
 elsewhere "$bundle/run" block0 tiny --out "$runs/without" >"$scratch/without.log" 2>&1 || code=$?
-[ "$code" -eq 2 ] && grep -q "^h3 replay: $bundle/fixtures/block0.h5" "$scratch/without.log" ||
-  fail "without its record: $code, $(cat "$scratch/without.log")"
+[ "$code" -eq 2 ] && grep -q "$bundle/fixtures/device_functions.h5" "$scratch/without.log" ||
+  fail "without a fixture: $code, $(cat "$scratch/without.log")"
 
 echo "bundle: $size MB; run as $who, tree hidden: $hidden; block 0 accepted, gate fullmodel closed, both at once"
