@@ -3,12 +3,7 @@
 #
 # Left to the machine: glibc and libstdc++ (its own may be newer, not older), and what is opened while it runs: OpenBLAS,
 # the CUDA libraries, NCCL.
-set(bundled_programs)
-foreach(program h3 h3_gate h3_evidence h3_conformance)
-  if(TARGET ${program})
-    list(APPEND bundled_programs ${program})
-  endif()
-endforeach()
+set(bundled_programs h3 h3_gate h3_conformance)
 set_target_properties(${bundled_programs} PROPERTIES INSTALL_RPATH $ORIGIN/../lib)
 install(TARGETS ${bundled_programs} RUNTIME_DEPENDENCY_SET h3_libraries RUNTIME DESTINATION bin)
 install(TARGETS h3_example_candidate h3_example_candidate_fused LIBRARY DESTINATION bin)

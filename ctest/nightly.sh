@@ -32,12 +32,15 @@ build() {
   cmake --build "build-$preset" "${targets[@]}"
 }
 
+# HDF5 asks for what a file says, takes a refused allocation for an answer, and keeps lists that it does not free.
 fuzz() {
-  local corpora
+  local corpora may_refuse=0 options=(-malloc_limit_mb=1024)
+  [ "$1" != hdf5 ] || { may_refuse=1; options=(-malloc_limit_mb=1000000 -detect_leaks=0); }
   mkdir -p "$out/corpus/$1"
   mapfile -t corpora < <(cat "build-fuzz/fuzz_$1.txt")
-  "build-fuzz/h3_fuzz_$1" -artifact_prefix="$out/$1-" -max_len=16384 -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 \
-    -print_final_stats=1 ${RUNS:+-runs="$RUNS"} -max_total_time="${SECONDS_A_TARGET:-600}" "$out/corpus/$1" "${corpora[@]}"
+  ASAN_OPTIONS=allocator_may_return_null=$may_refuse "build-fuzz/h3_fuzz_$1" "${options[@]}" -artifact_prefix="$out/$1-" \
+    -max_len=16384 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 ${RUNS:+-runs="$RUNS"} \
+    -max_total_time="${SECONDS_A_TARGET:-600}" "$out/corpus/$1" "${corpora[@]}"
 }
 
 # Ranks and evaluations in threads; the rest of the suite starts its threads in the same two places.

@@ -21,8 +21,8 @@ struct ForeignHdf5 : testing::TestWithParam<ForeignRow> {};
 
 TEST_P(ForeignHdf5, is_refused_in_one_line) {
   const std::string name = std::string(GetParam().name) + ".h5";
-  const Hdf5Reader file((data_root() / "conformance/fuzz/corpus/hdf5" / name).string());
   const auto read_all = [&] {
+    const Hdf5Reader file((data_root() / "conformance/fuzz/corpus/hdf5" / name).string());
     for (const auto& dataset : file.datasets()) file.verify(dataset);
   };
   EXPECT_TRUE(fails_naming(read_all, {name, GetParam().says}));
@@ -33,6 +33,7 @@ const ForeignRow kForeign[] = {
     {"group_in_itself", "has a second name"},
     {"groups_that_multiply", "has a second name"},
     {"deep_groups", "nested deeper than 32 levels"},
+    {"crash_of_the_library", "superblock 0, a format without checksums"},
     {"unstored", "dataset /x: shape 1099511627776 in 0 stored bytes"},
     {"overflow", "dataset /x: shape 8589934592x8589934592 in 0 stored bytes"},
     {"variable_length", "expected words of a fixed size"},
