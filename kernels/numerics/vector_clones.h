@@ -3,7 +3,9 @@
 // nothing is contracted.
 #pragma once
 
-#if !defined(__x86_64__) || !defined(__linux__) || defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // not ready when the machine picks
+#define H3_VECTOR_CLONES
+#elif !defined(__x86_64__) || !defined(__linux__)
 #define H3_VECTOR_CLONES
 #elif defined(__clang__)  // Clang 14 accepts x86-64-v3 and then never picks it
 #define H3_VECTOR_CLONES __attribute__((target_clones("fma", "default")))
