@@ -11,12 +11,20 @@ if(NOT GTest_FOUND OR NOT pugixml_FOUND)
 endif()
 
 # The judge links nothing that it judges.
-file(GLOB gate_parts CONFIGURE_DEPENDS ctest/*.cpp)
-list(REMOVE_ITEM gate_parts ${CMAKE_SOURCE_DIR}/ctest/gate.cpp ${CMAKE_SOURCE_DIR}/ctest/mutants.cpp)
+file(GLOB gate_parts CONFIGURE_DEPENDS ctest/*.cpp ctest/evidence/*.cpp)
+list(REMOVE_ITEM gate_parts ${CMAKE_SOURCE_DIR}/ctest/gate.cpp ${CMAKE_SOURCE_DIR}/ctest/mutants.cpp
+     ${CMAKE_SOURCE_DIR}/ctest/evidence/main.cpp)
 add_library(h3_gate_parts STATIC ${gate_parts})
 target_link_libraries(h3_gate_parts PUBLIC h3_model ${CMAKE_DL_LIBS})
 add_executable(h3_gate ctest/gate.cpp harness/ledger.cpp)
 target_link_libraries(h3_gate PRIVATE h3_gate_parts CLI11::CLI11)
+
+# The reviewer's program has the CPU twins and no GPU code: the twins' objects without the kernels that h3_kernels brings
+# along, and what walks a block with them.
+add_executable(h3_evidence ctest/evidence/main.cpp harness/ledger.cpp harness/twin_digests.cpp harness/block_inputs.cpp
+               harness/boundary_nodes.cpp harness/execution.cpp harness/execution_cpu.cpp harness/graph_values.cpp
+               $<TARGET_OBJECTS:h3_kernels>)
+target_link_libraries(h3_evidence PRIVATE h3_gate_parts h3_fixtures CLI11::CLI11)
 
 # Tests are linked as sources: a linker drops test objects out of a static library that nothing refers to.
 file(GLOB_RECURSE conformance CONFIGURE_DEPENDS conformance/*.cpp)
@@ -43,8 +51,8 @@ add_candidate(example_candidate_fused gate_residual FUSED)
 add_candidate(other_version other_version)
 add_candidate(no_candidate no_candidate)
 
-set_target_properties(h3_conformance h3_false_greens h3_gate PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
-add_dependencies(h3_conformance h3 h3_gate h3_false_greens)  # its cases run them
+set_target_properties(h3_conformance h3_false_greens h3_gate h3_evidence PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+add_dependencies(h3_conformance h3 h3_gate h3_evidence h3_false_greens)  # its cases run them
 
 # Kernel mutants (ctest/mutants.json): the program that applies them to a copy of the tree, and, built in the copy only,
 # the cases that a CPU kills them with.

@@ -84,7 +84,8 @@ void read_part(const Json& event, Run& run) {
 
 void read_event(const Json& event, Run& run) {
   const std::string what = event["event"];
-  if (run.ended && what != "process_end") run.problem("ledger", what + " after run_end");
+  if (run.ended && what != "process_end" && what != "interrupted")
+    run.problem("ledger", what + " after run_end");
   if (what == "refused") {
     run.refusal = event.value("reason", "");
     run.problem("refused", run.refusal);
@@ -116,7 +117,9 @@ void read_event(const Json& event, Run& run) {
     run.timed_out = event.value("timed_out", false);
     run.seconds = event.value("seconds", 0.0);
     run.started = event.value("started", "");
-  } else {
+  } else if (what == "interrupted") {
+    run.problem("process", "h3_gate itself did not come to its end");
+  } else if (what != "binary" && what != "loaded") {
     run.problem("ledger", "unknown event " + what);
   }
 }

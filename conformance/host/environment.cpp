@@ -22,7 +22,8 @@ TEST_P(RunEnvironment, holds_the_listed_facts_only) {
   for (const auto& gpu : found["gpus"]) {
     std::set<std::string> facts;
     for (const auto& [name, value] : gpu.items()) facts.insert(name);
-    EXPECT_EQ(facts, (std::set<std::string>{"name", "memory_gib", "ecc", "sm_clock_mhz", "sm_clock_max_mhz",
+    EXPECT_EQ(facts, (std::set<std::string>{"name", "memory_gib", "compute_capability", "ecc", "mig",
+                                            "persistence", "sm_clock_mhz", "sm_clock_max_mhz",
                                             "power_limit_w"}));
   }
   EXPECT_GE(found["cores"].get<int>(), 1);
