@@ -31,7 +31,7 @@ file(GLOB_RECURSE conformance CONFIGURE_DEPENDS conformance/*.cpp)
 list(FILTER conformance EXCLUDE REGEX "/conformance/bench/")
 add_executable(h3_conformance ${conformance})
 target_link_libraries(h3_conformance PRIVATE h3_harness h3_gate_parts GTest::gtest pugixml::pugixml)
-set_source_files_properties(conformance/host/false_greens.cpp conformance/host/controls.cpp PROPERTIES
+set_source_files_properties(conformance/host/evidence.cpp conformance/host/false_greens.cpp conformance/host/controls.cpp PROPERTIES
                             COMPILE_DEFINITIONS "H3_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 
 # A binary that goes wrong in every way which is known to look like success.

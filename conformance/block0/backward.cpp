@@ -67,6 +67,9 @@ class BoundedGradient : public Gradient {};
 
 TEST_P(BoundedGradient, stays_within_its_bound_of_the_golden) {
   ASSERT_TRUE(result_->golden && result_->golden->bound);
+  RecordProperty("metric", "relative_l2");
+  RecordProperty("limit", fmt::format("{:.9g}", *result_->golden->bound));
+  RecordProperty("measured", fmt::format("{:.9g}", result_->golden->relative_l2));
   EXPECT_GT(result_->golden->relative_l2, 0) << "a BF16 result without any rounding error was not compared";
   EXPECT_TRUE(result_->golden->accepted) << result_->golden->reason;
 }
