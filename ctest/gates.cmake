@@ -31,7 +31,7 @@ file(GLOB_RECURSE conformance CONFIGURE_DEPENDS conformance/*.cpp)
 list(FILTER conformance EXCLUDE REGEX "/conformance/bench/")
 add_executable(h3_conformance ${conformance})
 target_link_libraries(h3_conformance PRIVATE h3_harness h3_gate_parts GTest::gtest pugixml::pugixml)
-set_source_files_properties(conformance/host/evidence.cpp conformance/host/false_greens.cpp conformance/host/controls.cpp PROPERTIES
+set_source_files_properties(conformance/host/environment.cpp conformance/host/evidence.cpp conformance/host/false_greens.cpp conformance/host/controls.cpp PROPERTIES
                             COMPILE_DEFINITIONS "H3_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 
 # A binary that goes wrong in every way which is known to look like success.
@@ -51,8 +51,13 @@ add_candidate(example_candidate_fused gate_residual FUSED)
 add_candidate(other_version other_version)
 add_candidate(no_candidate no_candidate)
 
+# A machine with a GPU, as far as NVIDIA's management library would say.
+add_library(h3_nvml_stub SHARED conformance/host/nvml_stub.c)
+set_target_properties(h3_nvml_stub PROPERTIES PREFIX "" OUTPUT_NAME libnvidia-ml SUFFIX .so.1
+                      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/nvml_stub)
+
 set_target_properties(h3_conformance h3_false_greens h3_gate h3_evidence PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
-add_dependencies(h3_conformance h3 h3_gate h3_evidence h3_false_greens)  # its cases run them
+add_dependencies(h3_conformance h3 h3_gate h3_evidence h3_false_greens h3_nvml_stub)  # its cases run them
 
 # Kernel mutants (ctest/mutants.json): the program that applies them to a copy of the tree, and, built in the copy only,
 # the cases that a CPU kills them with.
@@ -114,3 +119,18 @@ add_test(NAME arithmetic_flags
                  -DCUDA_COMPILER=${CMAKE_CUDA_COMPILER} -DGENERATOR=${CMAKE_GENERATOR}
                  -P ${CMAKE_SOURCE_DIR}/ctest/arithmetic_flags_test.cmake)
 set_tests_properties(arithmetic_flags PROPERTIES LABELS host)
+
+# Not a gate either: what other programs read in the files that a gate leaves. ./run setup installs the packages.
+find_program(XMLLINT xmllint)
+foreach(python /usr/bin/python3 python3)
+  execute_process(COMMAND ${python} -c "import junitparser, jsonschema" RESULT_VARIABLE without_readers OUTPUT_QUIET ERROR_QUIET)
+  if(XMLLINT AND without_readers EQUAL 0)
+    add_test(NAME readers COMMAND ${python} ${CMAKE_SOURCE_DIR}/ctest/evidence/readers.py --misbehave ${CMAKE_BINARY_DIR}
+                                  ${CMAKE_SOURCE_DIR}/ctest/recorded/parallel_nccl)
+    set_tests_properties(readers PROPERTIES LABELS host TIMEOUT 300)
+    break()
+  endif()
+endforeach()
+if(NOT TEST readers)
+  message(STATUS "h3: no xmllint, or no Python with junitparser and jsonschema: what they read of a gate is not tested")
+endif()
