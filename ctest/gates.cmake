@@ -12,18 +12,18 @@ endif()
 
 # The judge links nothing that it judges.
 file(GLOB gate_parts CONFIGURE_DEPENDS ctest/*.cpp ctest/evidence/*.cpp)
-list(REMOVE_ITEM gate_parts ${CMAKE_SOURCE_DIR}/ctest/gate.cpp ${CMAKE_SOURCE_DIR}/ctest/mutants.cpp
-     ${CMAKE_SOURCE_DIR}/ctest/evidence/main.cpp)
+list(REMOVE_ITEM gate_parts ${CMAKE_SOURCE_DIR}/ctest/gate.cpp ${CMAKE_SOURCE_DIR}/ctest/mutants.cpp)
 add_library(h3_gate_parts STATIC ${gate_parts})
 target_link_libraries(h3_gate_parts PUBLIC h3_model ${CMAKE_DL_LIBS})
 add_executable(h3_gate ctest/gate.cpp harness/ledger.cpp)
 target_link_libraries(h3_gate PRIVATE h3_gate_parts CLI11::CLI11)
 
 # The reviewer's program has the CPU twins and no GPU code: the twins' objects without the kernels that h3_kernels brings
-# along, and what walks a block with them.
-add_executable(h3_evidence ctest/evidence/main.cpp harness/ledger.cpp harness/twin_digests.cpp harness/block_inputs.cpp
+# along, what walks a block with them, and what reads the provider's record.
+file(GLOB reviewer CONFIGURE_DEPENDS ctest/evidence/reviewer/*.cpp)
+add_executable(h3_evidence ${reviewer} harness/ledger.cpp harness/twin_digests.cpp harness/block_inputs.cpp
                harness/boundary_nodes.cpp harness/execution.cpp harness/execution_cpu.cpp harness/graph_values.cpp
-               $<TARGET_OBJECTS:h3_kernels>)
+               harness/provider_record.cpp harness/compare.cpp $<TARGET_OBJECTS:h3_kernels>)
 target_link_libraries(h3_evidence PRIVATE h3_gate_parts h3_fixtures CLI11::CLI11)
 
 # Tests are linked as sources: a linker drops test objects out of a static library that nothing refers to.

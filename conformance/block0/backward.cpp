@@ -47,6 +47,8 @@ class Gradient : public testing::TestWithParam<GradientRow> {
   void SetUp() override {
     H3_NEEDS_ENGINE(GetParam().run.engine);
     result_ = &replayed(GetParam().run).gradient(GetParam().value);
+    RecordProperty("layout", GetParam().run.layout);
+    RecordProperty("gradient", GetParam().value);
     RecordProperty("rfc_row", result_->row);
     RecordProperty("xxh3_128", result_->xxh3_128);
     if (result_->golden) RecordProperty("relative_l2", fmt::format("{:.4e}", result_->golden->relative_l2));

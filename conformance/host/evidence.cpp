@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -16,7 +17,10 @@
 #include "ctest/evidence/publish.h"
 #include "ctest/evidence/seal.h"
 #include "ctest/evidence/verify.h"
+#include "fixtures/path.h"
+#include "harness/compare.h"
 #include "harness/ledger.h"
+#include "harness/provider_record.h"
 #include "harness/twin_digests.h"
 #include "model/digest.h"
 
@@ -325,36 +329,55 @@ const ForgeryRow kForgeries[] = {
 };
 INSTANTIATE_TEST_SUITE_P(host, ForgedEvidence, testing::ValuesIn(kForgeries), forgery_name);
 
-// ---- Digests that block 0 recorded are derived again.
+// ---- Digests and limits of block 0: held against the provider's record, and derived again.
 
-struct DrawRow {
+struct Block0Row {
   const char* name;
-  bool honest;
+  void (*edit)(std::map<std::string, Json>& properties);  // of the cases, by row
   std::vector<std::string> arguments;
+  int exit_code;
   const char* said;
 };
-void PrintTo(const DrawRow& row, std::ostream* out) { *out << row.name; }
-std::string draw_name(const testing::TestParamInfo<DrawRow>& info) { return info.param.name; }
+void PrintTo(const Block0Row& row, std::ostream* out) { *out << row.name; }
+std::string block0_name(const testing::TestParamInfo<Block0Row>& info) { return info.param.name; }
 
-struct DrawnDigests : testing::TestWithParam<DrawRow> {};
+struct Block0Evidence : testing::TestWithParam<Block0Row> {};
 
-// Three nodes of gate block0, as its binary records them; of q_proj some other digest where it is not honest.
-void write_block0(const fs::path& folder, bool honest) {
-  fs::create_directories(folder);
+// A few cases of gate block0 as its binary records them: three nodes of tiny, with the twin's digests, and of
+// small one node and one gradient.
+std::map<std::string, Json> block0_properties() {
   static const auto digests = twin_digests("tiny", {"adaln_projection", "norm1", "q_proj"});
+  std::map<std::string, Json> properties;
+  for (const auto& [node, digest] : digests)
+    properties["BlockNode.equals_provider/tiny_cuda_" + node] = {
+        {"layout", "tiny"}, {"node", node}, {"xxh3_128", digest}};
+  const auto nodes = ProviderRecord::load(fixture_path("block0.h5"), "small");
+  properties["BlockNode.equals_provider/small_cuda_norm1"] = {
+      {"layout", "small"}, {"node", "norm1"}, {"xxh3_128", nodes->node("norm1").xxh3_128}};
+  const auto gradients = ProviderGradients::load(fixture_path("block0_backward.h5"), "small");
+  properties["BoundedGradient.stays_within_its_bound_of_the_golden/small_cuda_norm2"] = {
+      {"layout", "small"},
+      {"gradient", "norm2"},
+      {"metric", "relative_l2"},
+      {"measured", "0.001"},
+      {"limit", fmt::format("{:.9g}", *gradients->gradient("norm2").bound().relative_l2)}};
+  return properties;
+}
+
+void write_block0(const fs::path& folder, const std::map<std::string, Json>& properties) {
+  fs::create_directories(folder);
   std::string list;
-  std::vector<Json> events = {{{"event", "run_begin"}, {"filter", "block0/*"}, {"selected", digests.size()}}};
-  for (const auto& [node, digest] : digests) {
-    const std::string name = "block0/BlockNode.equals_provider/tiny_cuda_" + node;
+  std::vector<Json> events = {
+      Json({{"event", "run_begin"}, {"filter", "block0/*"}, {"selected", properties.size()}})};
+  for (const auto& [row, recorded] : properties) {
+    const std::string name = "block0/" + row;
     list += name + "\n";
-    Json properties = {{"layout", "tiny"}, {"node", node}, {"xxh3_128", digest}};
-    if (!honest && node == "q_proj") properties["xxh3_128"] = std::string(32, '0');
     events.push_back({{"event", "case_begin"}, {"case", name}, {"file", "block.cpp"}, {"line", 1}});
     events.push_back({{"event", "case_end"},
                       {"case", name},
                       {"outcome", "passed"},
                       {"seconds", 0.0},
-                      {"properties", properties}});
+                      {"properties", recorded}});
   }
   events.push_back({{"event", "run_end"}, {"exit_code", 0}});
   events.push_back({{"event", "process_end"},
@@ -372,24 +395,60 @@ void write_block0(const fs::path& folder, bool honest) {
   publish(folder, {});
 }
 
-TEST_P(DrawnDigests, are_the_twins) {
+TEST_P(Block0Evidence, is_derived_again) {
   GateRun gate;
-  write_block0(gate.evidence(), GetParam().honest);
+  auto properties = block0_properties();
+  GetParam().edit(properties);
+  write_block0(gate.evidence(), properties);
   gate.verify(GetParam().arguments);
-  EXPECT_EQ(gate.end.exit_code, GetParam().honest ? 0 : 1) << gate.output;
+  EXPECT_EQ(gate.end.exit_code, GetParam().exit_code) << gate.output;
   EXPECT_NE(gate.output.find(GetParam().said), std::string::npos) << gate.output;
 }
 
-const DrawRow kDraws[] = {
-    {"all_of_an_honest_run", true, {"--seed", "1"}, "3 of 3 recorded digests derived again"},
-    {"one_of_an_honest_run", true, {"--draws", "1", "--seed", "1"}, "1 of 3 recorded digests derived again"},
-    {"all_of_a_forged_run",
-     false,
+const Block0Row kBlock0Rows[] = {
+    {"honest_digests",
+     [](std::map<std::string, Json>&) {},
      {"--seed", "1"},
-     "refused: ledger.jsonl: block0/BlockNode.equals_provider/tiny_cuda_q_proj recorded "
+     0,
+     "3 of 3 recorded digests derived again"},
+    {"honest_record",
+     [](std::map<std::string, Json>&) {},
+     {"--draws", "0"},
+     0,
+     "4 digests and 1 limits held against the provider's record: 0 differ"},
+    {"one_draw",
+     [](std::map<std::string, Json>&) {},
+     {"--draws", "1", "--seed", "1"},
+     0,
+     "1 of 3 recorded digests derived again"},
+    // No claim of equality to the provider: only the twin knows.
+    {"forged_digest",
+     [](std::map<std::string, Json>& p) {
+       const auto forged = p.extract("BlockNode.equals_provider/tiny_cuda_q_proj");
+       p["BlockNode.is_computed_by_its_row/tiny_cuda_q_proj"] = forged.mapped();
+       p["BlockNode.is_computed_by_its_row/tiny_cuda_q_proj"]["xxh3_128"] = std::string(32, '0');
+     },
+     {"--seed", "1"},
+     1,
+     "refused: ledger.jsonl: block0/BlockNode.is_computed_by_its_row/tiny_cuda_q_proj recorded "
      "00000000000000000000000000000000"},
+    {"forged_equality",
+     [](std::map<std::string, Json>& p) {
+       p["BlockNode.equals_provider/small_cuda_norm1"]["xxh3_128"] = std::string(32, '0');
+     },
+     {"--draws", "0"},
+     1,
+     "refused: ledger.jsonl: block0/BlockNode.equals_provider/small_cuda_norm1 has xxh3_128 "
+     "00000000000000000000000000000000, the provider's record says"},
+    {"widened_limit",
+     [](std::map<std::string, Json>& p) {
+       p["BoundedGradient.stays_within_its_bound_of_the_golden/small_cuda_norm2"]["limit"] = "0.9";
+     },
+     {"--draws", "0"},
+     1,
+     "small_cuda_norm2 has limit 0.9, the provider's record says"},
 };
-INSTANTIATE_TEST_SUITE_P(host, DrawnDigests, testing::ValuesIn(kDraws), draw_name);
+INSTANTIATE_TEST_SUITE_P(host, Block0Evidence, testing::ValuesIn(kBlock0Rows), block0_name);
 
 // ---- Killed at any moment: sealed, or not looking sealed.
 

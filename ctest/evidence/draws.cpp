@@ -6,18 +6,19 @@
 #include "model/error.h"
 
 namespace h3::gate {
-namespace {
+
+bool records_digests(const Verdict& verdict) {
+  return verdict.gate == "block0" || verdict.gate == "block0_cuda";
+}
 
 std::string property(const CaseVerdict& one, const std::string& key) {
   const auto found = std::ranges::find(one.properties, key, &std::pair<std::string, std::string>::first);
   return found == one.properties.end() ? "" : found->second;
 }
 
-}  // namespace
-
 std::vector<RecordedDigest> recorded_digests(const Verdict& verdict, const std::string& layout) {
   std::vector<RecordedDigest> recorded;
-  if (verdict.gate != "block0" && verdict.gate != "block0_cuda") return recorded;
+  if (!records_digests(verdict)) return recorded;
   for (const auto& one : verdict.cases) {
     const std::string node = property(one, "node"), digest = property(one, "xxh3_128");
     if (property(one, "layout") == layout && !node.empty() && !digest.empty())

@@ -17,6 +17,12 @@ struct RecordedDigest {
   std::string case_name, layout, node, xxh3_128;
 };
 
+// Whether the verdict's gate is one that records digests of block 0.
+bool records_digests(const Verdict& verdict);
+
+// "" when the case recorded no such property.
+std::string property(const CaseVerdict& one, const std::string& key);
+
 // Those of one layout, a node once per case that ran.
 std::vector<RecordedDigest> recorded_digests(const Verdict& verdict, const std::string& layout);
 

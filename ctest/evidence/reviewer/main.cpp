@@ -10,6 +10,7 @@
 
 #include "ctest/evidence/draws.h"
 #include "ctest/evidence/publish.h"
+#include "ctest/evidence/reviewer/record.h"
 #include "ctest/evidence/signature.h"
 #include "ctest/evidence/verify.h"
 #include "harness/twin_digests.h"
@@ -86,14 +87,18 @@ void print_reasons(const Verdict& verdict) {
   if (red > kMost) fmt::print("  ... and {} more, see junit.xml\n", red - kMost);
 }
 
-void print(const Verification& found, const Signature& signature, const Redrawn& redrawn) {
+void print(const Verification& found, const Signature& signature, const RecordCheck& record,
+           const Redrawn& redrawn, const std::string& layout) {
   const Verdict& verdict = found.derived.verdict;
   for (const auto& refusal : found.refusals) fmt::print("refused: {}\n", refusal);
   if (verdict.gate.empty()) return;  // refused before anything could be judged
   fmt::print("ledger  {} events, root {}\n", found.derived.ledger.events.size(), found.derived.ledger.root);
   fmt::print("seal    {}\n", signature.said);
+  if (record.digests + record.limits > 0)
+    fmt::print("record  {} digests and {} limits held against the provider's record: {} differ\n",
+               record.digests, record.limits, record.differences.size());
   if (redrawn.recorded == 0)
-    fmt::print("draws   this gate recorded no digest of a node\n");
+    fmt::print("draws   this gate recorded no digest of a node of layout {}\n", layout);
   else
     fmt::print("draws   {} of {} recorded digests derived again on this CPU in {:.1f} s, seed {}\n",
                redrawn.drawn.size(), redrawn.recorded, redrawn.seconds, redrawn.seed);
@@ -106,11 +111,16 @@ void print(const Verification& found, const Signature& signature, const Redrawn&
 int verify_command(const Options& options) {
   Verification found = verify(options.folder, options.expected);
   Signature signature;
+  RecordCheck record;
   Redrawn redrawn;
   if (found.refusals.empty()) {
     signature = check_signature(options.folder, options.signers);
     if (!options.signers.empty() && !signature.valid)
       found.refusals.push_back("SHA256SUMS.sig: " + signature.said);
+  }
+  if (found.refusals.empty()) {
+    record = against_the_record(found.derived.verdict);
+    found.refusals = record.differences;
   }
   if (found.refusals.empty()) {
     redrawn = redraw(options, found.derived.verdict);
@@ -123,7 +133,7 @@ int verify_command(const Options& options) {
   const Verdict& verdict = found.derived.verdict;
   const bool accepted = found.refusals.empty() && verdict.closed();
   if (!options.json) {
-    print(found, signature, redrawn);
+    print(found, signature, record, redrawn, options.layout);
   } else {
     const Json json = {{"refused", found.refusals},
                        {"gate", verdict.gate},
@@ -131,6 +141,7 @@ int verify_command(const Options& options) {
                        {"closed", found.refusals.empty() && verdict.closed()},
                        {"ledger_root", found.derived.ledger.root},
                        {"signature", signature.said},
+                       {"record", {{"digests", record.digests}, {"limits", record.limits}}},
                        {"draws", json_of(redrawn)},
                        {"accepted", accepted}};
     fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
