@@ -10,6 +10,7 @@
 // Exit code: 0 closed; 1 not closed; 2 cannot work like this; 77 everything skipped for an allowed reason,
 // only where H3_ALLOW_SKIP=1 asks for it (a laptop without a GPU); such a gate is still not closed.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include "ctest/environment.h"
 #include "ctest/evidence/folder.h"
 #include "ctest/evidence/publish.h"
+#include "ctest/evidence/report.h"
 #include "ctest/evidence/seal.h"
 #include "ctest/progress.h"
 #include "ctest/required.h"
@@ -154,6 +156,23 @@ void print_reasons(const Verdict& verdict) {
   if (red > kMost) fmt::print("  ... and {} more, see junit.xml\n", red - kMost);
 }
 
+// For CDash, which plots numbers over time (ctest/cdash.cmake); CTest takes these lines out of what it shows.
+void print_measurements(const Verdict& verdict) {
+  if (!std::getenv("DASHBOARD_TEST_FROM_CTEST")) return;
+  const auto print = [&](const char* name, const Json& value) {
+    fmt::print("<CTestMeasurement type=\"numeric/double\" name=\"h3.{}.{}\">{}</CTestMeasurement>\n",
+               verdict.gate, name, value.dump());
+  };
+  double used = 0;
+  const Json report = report_of(verdict, {});
+  for (const auto& one : report["cases"])
+    if (one["used"].is_number()) used = std::max(used, one["used"].get<double>());
+  print("required", verdict.required);
+  print("passed", verdict.passed);
+  print("seconds", verdict.seconds);
+  print("largest_share_of_a_limit", used);
+}
+
 int run_gate(const Options& options) {
   const Folder folder(fs::absolute(options.evidence));
   folder.start_afresh();
@@ -165,6 +184,7 @@ int run_gate(const Options& options) {
   publish(folder.root);
   std::error_code not_empty;  // what the cases left there stays
   fs::remove(folder.run(), not_empty);
+  print_measurements(verdict);
   print_reasons(verdict);
   fmt::print("{}\n", verdict.summary());
   const char* allow = std::getenv("H3_ALLOW_SKIP");

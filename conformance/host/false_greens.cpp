@@ -447,6 +447,47 @@ const LabelRow kLabels[] = {
 };
 INSTANTIATE_TEST_SUITE_P(host, Labels, testing::ValuesIn(kLabels), label_name);
 
+// ---- CDash: what ctest/cdash.cmake would send.
+
+struct CdashScript : testing::TestWithParam<LabelRow> {};
+
+TEST_P(CdashScript, sends_the_numbers_of_a_gate) {
+  GateRun gate;
+  write_file(gate.scratch.path("required.txt"), kHonest);
+  const std::string program = build_folder() / "h3_gate", binary = build_folder() / "h3_false_greens";
+  write_file(gate.scratch.path("CTestTestfile.cmake"),
+             fmt::format("add_test(honest {} --gate honest --binary {} --required {} --evidence {})\n"
+                         "set_tests_properties(honest PROPERTIES LABELS honest)\n",
+                         program, binary, gate.scratch.path("required.txt"), gate.evidence().string()));
+  std::vector<std::string> command = {"ctest", "-DBUILD=" + gate.scratch.folder()};
+  command.insert(command.end(), GetParam().selection.begin(), GetParam().selection.end());
+  command.insert(command.end(), {"-S", H3_SOURCE_DIR "/ctest/cdash.cmake"});
+  const ProcessEnd end =
+      run_to_end({.arguments = command, .output_file = gate.scratch.path("log"), .time_limit = 60});
+  EXPECT_EQ(end.exit_code == 0, GetParam().green) << read_file(gate.scratch.path("log"));
+  if (!GetParam().green) return;
+  std::map<std::string, std::string> numbers;
+  for (const auto& entry : fs::recursive_directory_iterator(gate.scratch.path("Testing"))) {
+    if (entry.path().filename() != "Test.xml") continue;
+    pugi::xml_document document;
+    ASSERT_TRUE(document.load_file(entry.path().c_str()));
+    EXPECT_STREQ(document.child("Site").attribute("Name").value(), "node");
+    for (const auto& found : document.select_nodes("//NamedMeasurement[@type='numeric/double']"))
+      numbers[found.node().attribute("name").value()] = found.node().child_value("Value");
+  }
+  EXPECT_EQ(numbers["h3.honest.required"], "3");
+  EXPECT_EQ(numbers["h3.honest.passed"], "3");
+  EXPECT_EQ(numbers["h3.honest.largest_share_of_a_limit"], "0.5");
+  EXPECT_GT(std::atof(numbers["h3.honest.seconds"].c_str()), 0);
+}
+
+const LabelRow kCdash[] = {
+    {"closed_gate", {"-DLABEL=^honest$"}, true},
+    {"no_such_label", {"-DLABEL=^honset$"}, false},
+    {"no_label", {}, false},
+};
+INSTANTIATE_TEST_SUITE_P(host, CdashScript, testing::ValuesIn(kCdash), label_name);
+
 struct GateRow {
   const char* name;
 };
