@@ -256,8 +256,11 @@ std::string Redactor::redacted(std::string_view text) {
     const std::string value(text.substr(at, found.length));
     if (std::string_view(found.kind) == "path") {
       const auto [folder, file] = split_path(value);
-      result +=
-          token("path", folder) + (file.empty() ? "" : "/" + redacted(std::string_view(file).substr(1)));
+      result += token("path", folder);
+      if (!file.empty()) {
+        result += '/';
+        result += redacted(std::string_view(file).substr(1));
+      }
     } else {
       result += token(found.kind, value);
     }
