@@ -468,23 +468,23 @@ TEST_P(KilledGate, leaves_a_sealed_folder_or_none_that_looks_sealed) {
   int sealed = 0;
   write_file(gate.scratch.path("required.txt"), kHonest);
   for (int moment = 0; moment < GetParam().moments; ++moment) {
-    fs::remove_all(gate.evidence());
-    copy_folder(honest_evidence(), gate.evidence());  // that of an earlier run must not speak for this one
-    const std::string before = read_file(gate.evidence() / kCompleteFile);
+    const fs::path folder = gate.scratch.path(fmt::format("evidence_{}", moment));
+    copy_folder(honest_evidence(), folder);  // that of an earlier run must not speak for this one
+    const std::string before = read_file(folder / kCompleteFile);
     const auto end =
         run_to_end({.arguments = {build_folder() / "h3_gate", "--gate", "honest", "--binary",
                                   build_folder() / "h3_false_greens", "--required",
-                                  gate.scratch.path("required.txt"), "--evidence", gate.evidence()},
+                                  gate.scratch.path("required.txt"), "--evidence", folder},
                     .output_file = gate.scratch.path("gate.log"),
                     .time_limit = 60,
-                    .kill_when = GetParam().when ? GetParam().when(gate.evidence(), moment) : nullptr,
+                    .kill_when = GetParam().when ? GetParam().when(folder, moment) : nullptr,
                     .largest_file = GetParam().largest_file ? GetParam().largest_file(moment) : 0});
-    const Verification found = verify(gate.evidence());
-    if (looks_sealed(gate.evidence())) {
+    const Verification found = verify(folder);
+    if (looks_sealed(folder)) {
       ++sealed;
       EXPECT_EQ(found.refusals, std::vector<std::string>()) << "moment " << moment;
       if (end.clean()) {
-        EXPECT_NE(read_file(gate.evidence() / kCompleteFile), before) << "the earlier run's";
+        EXPECT_NE(read_file(folder / kCompleteFile), before) << "the earlier run's";
       }
     } else {
       EXPECT_EQ(found.refusals, std::vector<std::string>{"COMPLETE: is missing, the folder is not sealed"});
