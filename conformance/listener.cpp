@@ -1,7 +1,13 @@
 #include "conformance/listener.h"
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string_view>
+
+#include "fixtures/path.h"
+#include "harness/this_process.h"
+#include "model/digest.h"
 
 namespace h3 {
 namespace {
@@ -34,6 +40,14 @@ void ConformanceListener::append(nlohmann::ordered_json event) {
 
 void ConformanceListener::OnTestProgramStart(const testing::UnitTest& run) {
   append({{"event", "run_begin"}, {"filter", GTEST_FLAG_GET(filter)}, {"selected", run.test_to_run_count()}});
+  if (!ledger_) return;
+  libraries_ = loaded_libraries();
+  const auto manifest = fixture_path("manifest.json");
+  append({{"event", "binary"},
+          {"build", build_facts()},
+          {"variables", set_variables()},
+          {"libraries", libraries_},
+          {"fixtures_sha256", std::filesystem::exists(manifest) ? digest_file(manifest).sha256 : ""}});
 }
 
 void ConformanceListener::OnTestStart(const testing::TestInfo& info) {
@@ -68,6 +82,12 @@ void ConformanceListener::OnTestEnd(const testing::TestInfo& info) {
 }
 
 void ConformanceListener::seal(int exit_code) {
+  if (ledger_) {  // what dlopen brought
+    nlohmann::ordered_json later = nlohmann::ordered_json::array();
+    for (const auto& library : loaded_libraries())
+      if (std::ranges::find(libraries_, library) == libraries_.end()) later.push_back(library);
+    append({{"event", "loaded"}, {"libraries", std::move(later)}});
+  }
   append({{"event", "run_end"}, {"exit_code", exit_code}});
   if (ledger_) ledger_->sync();
 }

@@ -31,6 +31,7 @@ class ConformanceListener : public testing::EmptyTestEventListener {
   void append(nlohmann::ordered_json event);
 
   std::optional<LedgerWriter> ledger_;
+  nlohmann::ordered_json libraries_;  // at the beginning
   std::string current_case_;
   bool every_skip_is_allowed_ = true;
 };

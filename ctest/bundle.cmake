@@ -3,7 +3,7 @@
 #
 # Left to the machine: glibc and libstdc++ (its own may be newer, not older), and what is opened while it runs: OpenBLAS,
 # the CUDA libraries, NCCL.
-set(bundled_programs h3 h3_gate h3_conformance)
+set(bundled_programs h3 h3_gate h3_evidence h3_conformance)
 set_target_properties(${bundled_programs} PROPERTIES INSTALL_RPATH $ORIGIN/../lib)
 install(TARGETS ${bundled_programs} RUNTIME_DEPENDENCY_SET h3_libraries RUNTIME DESTINATION bin)
 install(TARGETS h3_example_candidate h3_example_candidate_fused LIBRARY DESTINATION bin)
@@ -17,6 +17,8 @@ foreach(schema ${schemas})
   install(FILES ${schema} DESTINATION ${folder})
 endforeach()
 install(DIRECTORY ctest/required ctest/slurm DESTINATION ctest USE_SOURCE_PERMISSIONS)
+install(FILES ctest/evidence/junit.xsd DESTINATION ctest/evidence)
+install(DIRECTORY ctest/recorded/generation DESTINATION ctest/recorded)  # a case of gate generation verifies it
 install(FILES ctest/mutants.json DESTINATION ctest)  # h3_conformance lists a case for each
 install(FILES LICENSE DESTINATION .)
 install(PROGRAMS ctest/bundle/run DESTINATION .)

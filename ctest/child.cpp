@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@ double seconds_since(Clock::time_point start) {
 
 [[noreturn]] void become(const Command& command, const std::vector<char*>& arguments) {
   ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // when we are killed it does not write on into our files
   const int output = ::open(command.output_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
   const int input = ::open("/dev/null", O_RDONLY);
   if (output < 0 || input < 0 || ::dup2(input, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(output, 2) < 0)

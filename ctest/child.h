@@ -27,7 +27,8 @@ struct ProcessEnd {
   bool clean() const { return exit_code == 0 && !timed_out; }
 };
 
-// The child leads its own process group: at the time limit the whole group is asked to end, then killed.
+// The child leads its own process group: at the time limit the whole group is asked to end, then killed. It
+// is killed, too, when the caller is.
 // `while_waiting` is called about twenty times a second.
 ProcessEnd run_to_end(
     const Command& command, const std::function<void()>& while_waiting = [] {});

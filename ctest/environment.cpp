@@ -53,10 +53,27 @@ class Management {
     char value[96] = {};
     return call(name, arguments..., static_cast<char*>(value), unsigned(sizeof value)) ? Json(value) : Json();
   }
+  // Whether a mode is on.
   template <class... Arguments>
-  Json number(const char* name, Arguments... arguments) const {
+  Json mode(const char* name, Arguments... arguments) const {
     unsigned value = 0;
+    return call(name, arguments..., &value) ? Json(value == 1) : Json();
+  }
+  template <class Number = unsigned, class... Arguments>
+  Json number(const char* name, Arguments... arguments) const {
+    Number value = 0;
     return call(name, arguments..., &value) ? Json(value) : Json();
+  }
+
+  std::vector<Device> devices() const {
+    unsigned count = 0;
+    std::vector<Device> found;
+    if (!ready_ || !call("nvmlDeviceGetCount_v2", &count)) return found;
+    for (unsigned i = 0; i < count; ++i) {
+      Device device = nullptr;
+      if (call("nvmlDeviceGetHandleByIndex_v2", i, &device)) found.push_back(device);
+    }
+    return found;
   }
 
  private:
@@ -64,21 +81,47 @@ class Management {
   bool ready_ = false;
 };
 
+constexpr int kSmClock = 1, kMemoryClock = 2;  // NVML's numbers
+
 Json gpu_of(const Management& management, Management::Device device) {
-  constexpr int kSmClock = 1;
   struct {
     unsigned long long total = 0, free = 0, used = 0;
   } memory;
-  unsigned ecc = 0, ecc_pending = 0, milliwatts = 0;
+  unsigned pending = 0, milliwatts = 0;
+  int major = 0, minor = 0;
   const bool has_memory = management.call("nvmlDeviceGetMemoryInfo", device, static_cast<void*>(&memory));
-  const bool has_ecc = management.call("nvmlDeviceGetEccMode", device, &ecc, &ecc_pending);
+  const bool has_version = management.call("nvmlDeviceGetCudaComputeCapability", device, &major, &minor);
+  // These two say a mode and the one after the next start.
+  const auto mode_of = [&](const char* name) {
+    unsigned current = 0;
+    return management.call(name, device, &current, &pending) ? Json(current == 1) : Json();
+  };
   const bool has_power = management.call("nvmlDeviceGetEnforcedPowerLimit", device, &milliwatts);
   return {{"name", management.text("nvmlDeviceGetName", device)},
           {"memory_gib", has_memory ? Json(gib(double(memory.total))) : Json()},
-          {"ecc", has_ecc ? Json(ecc == 1) : Json()},
+          {"compute_capability",
+           has_version ? Json(std::to_string(major) + "." + std::to_string(minor)) : Json()},
+          {"ecc", mode_of("nvmlDeviceGetEccMode")},
+          {"mig", mode_of("nvmlDeviceGetMigMode")},
+          {"persistence", management.mode("nvmlDeviceGetPersistenceMode", device)},
           {"sm_clock_mhz", management.number("nvmlDeviceGetClockInfo", device, kSmClock)},
           {"sm_clock_max_mhz", management.number("nvmlDeviceGetMaxClockInfo", device, kSmClock)},
           {"power_limit_w", has_power ? Json(milliwatts / 1000) : Json()}};
+}
+
+Json state_of(const Management& management, Management::Device device) {
+  constexpr int kCorrected = 0, kUncorrected = 1, kSinceDriverLoaded = 0, kOfGpu = 0;
+  using Wide = unsigned long long;
+  const auto errors = [&](int kind) {
+    return management.number<Wide>("nvmlDeviceGetTotalEccErrors", device, kind, kSinceDriverLoaded);
+  };
+  return {
+      {"sm_clock_mhz", management.number("nvmlDeviceGetClockInfo", device, kSmClock)},
+      {"memory_clock_mhz", management.number("nvmlDeviceGetClockInfo", device, kMemoryClock)},
+      {"clock_event_reasons", management.number<Wide>("nvmlDeviceGetCurrentClocksThrottleReasons", device)},
+      {"temperature_c", management.number("nvmlDeviceGetTemperature", device, kOfGpu)},
+      {"ecc_corrected", errors(kCorrected)},
+      {"ecc_uncorrected", errors(kUncorrected)}};
 }
 
 Json cuda_version(const Management& management) {
@@ -105,14 +148,37 @@ Json environment() {
   if (!management.ready()) return json;
   json["driver"] = management.text("nvmlSystemGetDriverVersion");
   json["cuda_driver"] = cuda_version(management);
-  unsigned count = 0;
-  if (!management.call("nvmlDeviceGetCount_v2", &count)) return json;
-  for (unsigned i = 0; i < count; ++i) {
-    Management::Device device = nullptr;
-    if (management.call("nvmlDeviceGetHandleByIndex_v2", i, &device))
-      json["gpus"].push_back(gpu_of(management, device));
+  for (const auto device : management.devices()) json["gpus"].push_back(gpu_of(management, device));
+  return json;
+}
+
+Json gpu_states() {
+  const Management management;
+  Json states = Json::array();
+  for (const auto device : management.devices()) states.push_back(state_of(management, device));
+  return states;
+}
+
+Json environment_after(const Json& states_before) {
+  Json json = environment();
+  const Json after = gpu_states();
+  for (std::size_t i = 0; i < json["gpus"].size(); ++i) {
+    json["gpus"][i]["before"] = i < states_before.size() ? states_before[i] : Json();
+    json["gpus"][i]["after"] = i < after.size() ? after[i] : Json();
   }
   return json;
+}
+
+std::vector<std::pair<std::string, std::string>> gpu_identities() {
+  const Management management;
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const auto device : management.devices()) {
+    for (const auto& [kind, name] :
+         {std::pair{"serial", "nvmlDeviceGetSerial"}, std::pair{"uuid", "nvmlDeviceGetUUID"}})
+      if (const Json value = management.text(name, device); value.is_string())
+        found.emplace_back(kind, value.get<std::string>());
+  }
+  return found;
 }
 
 }  // namespace h3::gate

@@ -1,20 +1,16 @@
 // h3_gate: runs the cases of one gate as one process and decides whether the gate is closed.
 //
-//   h3_gate --gate host --binary build/h3_conformance --required ctest/required/host.txt --evidence
-//   build/evidence/host h3_gate --gate host --binary ... --required ... --update-required     regenerates the
-//   list h3_gate --verify build/evidence/host                                  recomputes the verdict from
-//   the ledger
+//   h3_gate --gate host --binary build/h3_conformance --required ctest/required/host.txt
+//           --evidence build/evidence/host
+//   h3_gate --gate host --binary ... --required ... --update-required      regenerates the list
 //
 // It is a program of its own, without GoogleTest and without anything that it judges: a crash of the binary
-// is a line in the ledger. An evidence folder holds
-//   ledger.jsonl   what happened; the only source of the verdict
-//   required.txt   the list that was required
-//   junit.xml      the verdict for dashboards
-//   receipt.json   the verdict for the next gate: counts, the machine, SHA-256 of list, binary, ledger and
-//   git tree; written last output.log     what the binary printed run/           its working directory
+// is a line in the ledger. The evidence folder (ctest/evidence/folder.h) is sealed at the end, whatever the
+// verdict; h3_evidence verifies it. The binary's working directory is beside it: <evidence>.run.
 // Exit code: 0 closed; 1 not closed; 2 cannot work like this; 77 everything skipped for an allowed reason,
 // only where H3_ALLOW_SKIP=1 asks for it (a laptop without a GPU); such a gate is still not closed.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -22,8 +18,10 @@
 
 #include "ctest/child.h"
 #include "ctest/environment.h"
-#include "ctest/files.h"
-#include "ctest/junit.h"
+#include "ctest/evidence/folder.h"
+#include "ctest/evidence/publish.h"
+#include "ctest/evidence/report.h"
+#include "ctest/evidence/seal.h"
 #include "ctest/progress.h"
 #include "ctest/required.h"
 #include "ctest/resources.h"
@@ -41,26 +39,29 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::string gate, binary, required, evidence, source, verify, resources;
+  std::string gate, binary, required, evidence, source, resources;
   double time_limit = 0;
   std::size_t gpus = 0;
   bool update_required = false;
 };
 
 struct Folder {
-  explicit Folder(const fs::path& root) : root(root) {}
+  explicit Folder(const fs::path& folder) : root(folder.has_filename() ? folder : folder.parent_path()) {}
   fs::path root;
-  std::string ledger() const { return root / "ledger.jsonl"; }
-  std::string required() const { return root / "required.txt"; }
-  std::string junit() const { return root / "junit.xml"; }
-  std::string receipt() const { return root / "receipt.json"; }
-  std::string output() const { return root / "output.log"; }
-  std::string run() const { return root / "run"; }
+  std::string ledger() const { return root / kLedgerFile; }
+  std::string required() const { return root / kRequiredFile; }
+  std::string output() const { return root / kOutputFile; }
+  std::string run() const { return root.string() + ".run"; }
 
   // An earlier run must not be able to speak for this one.
   void start_afresh() const {
     fs::create_directories(root);
-    for (const auto& file : {ledger(), required(), junit(), receipt(), output()}) fs::remove(file);
+    break_seal(root);
+    fs::remove_all(root / "run");  // of a run before evidence was sealed
+    const auto foreign = strangers(root);
+    require(foreign.empty(), "{}/{}; --evidence takes a new folder, or one of an earlier run", root.string(),
+            foreign.empty() ? "" : foreign.front());
+    for (const auto& entry : fs::directory_iterator(root)) fs::remove(entry);
     fs::remove_all(run());
     fs::create_directories(run());
   }
@@ -99,13 +100,16 @@ Json git_state(const std::string& source) {
   };
   const std::string commit = git({"rev-parse", "--verify", "HEAD"});
   if (commit.empty()) return nullptr;  // no repository, or no git
+  const std::string patch = git({"diff", "HEAD", "--binary"});
   return {{"commit", commit},
           {"tree", git({"rev-parse", "--verify", "HEAD^{tree}"})},
-          {"clean", git({"status", "--porcelain"}).empty()}};
+          {"clean", git({"status", "--porcelain"}).empty()},
+          {"patch_sha256", patch.empty() ? Json() : Json(sha256_hex(patch))}};
 }
 
 void run_binary(const Options& options, const Folder& folder, const RequiredList& required) {
   const std::string started = utc_now();
+  const Json gpus = gpu_states();
   ProcessEnd end;
   std::string refusal;
   if (const std::string leaked = leaked_variable(); !leaked.empty())
@@ -142,29 +146,9 @@ void run_binary(const Options& options, const Folder& folder, const RequiredList
                  {"torn_bytes", ledger.torn_bytes()},
                  {"required_sha256", required.sha256},
                  {"binary_sha256", fs::exists(options.binary) ? digest_file(options.binary).sha256 : ""},
-                 {"environment", environment()}});
+                 {"environment", environment_after(gpus)},
+                 {"git", git_state(options.source)}});
   ledger.sync();
-}
-
-Json receipt_of(const Verdict& verdict, const Ledger& ledger, const std::string& junit, const Json& git) {
-  const Json seal = ledger.events.empty() ? Json::object() : ledger.events.back();
-  return {{"gate", verdict.gate},
-          {"verdict", verdict.closed() ? "closed" : "not closed"},
-          {"required", verdict.required},
-          {"ran", verdict.ran},
-          {"passed", verdict.passed},
-          {"failed", verdict.failed},
-          {"skipped", verdict.skipped},
-          {"missing", verdict.missing},
-          {"unlisted", verdict.unlisted},
-          {"started", verdict.started},
-          {"seconds", verdict.seconds},
-          {"required_sha256", seal.value("required_sha256", "")},
-          {"binary_sha256", seal.value("binary_sha256", "")},
-          {"environment", seal.value("environment", Json())},
-          {"ledger_root", ledger.root},
-          {"junit_sha256", sha256_hex(junit)},
-          {"git", git}};
 }
 
 void print_reasons(const Verdict& verdict) {
@@ -182,6 +166,23 @@ void print_reasons(const Verdict& verdict) {
   if (red > kMost) fmt::print("  ... and {} more, see junit.xml\n", red - kMost);
 }
 
+// For CDash, which plots numbers over time (ctest/cdash.cmake); CTest takes these lines out of what it shows.
+void print_measurements(const Verdict& verdict) {
+  if (!std::getenv("DASHBOARD_TEST_FROM_CTEST")) return;
+  const auto print = [&](const char* name, const Json& value) {
+    fmt::print("<CTestMeasurement type=\"numeric/double\" name=\"h3.{}.{}\">{}</CTestMeasurement>\n",
+               verdict.gate, name, value.dump());
+  };
+  double used = 0;
+  const Json report = report_of(verdict, {});
+  for (const auto& one : report["cases"])
+    if (one["used"].is_number()) used = std::max(used, one["used"].get<double>());
+  print("required", verdict.required);
+  print("passed", verdict.passed);
+  print("seconds", verdict.seconds);
+  print("largest_share_of_a_limit", used);
+}
+
 int run_gate(const Options& options) {
   const Folder folder(fs::absolute(options.evidence));
   folder.start_afresh();
@@ -189,47 +190,16 @@ int run_gate(const Options& options) {
   write_file(folder.required(), required.text);
   run_binary(options, folder, required);
 
-  const Ledger ledger = read_ledger(folder.ledger());
-  const Verdict verdict = judge(options.gate, ledger, required.cases);
-  const std::string junit = junit_xml(verdict);
-  write_file(folder.junit(), junit);
-  write_file(folder.receipt(), receipt_of(verdict, ledger, junit, git_state(options.source)).dump(2) + "\n");
-
+  const Verdict verdict = judge(options.gate, read_ledger(folder.ledger()), required.cases);
+  publish(folder.root);
+  std::error_code not_empty;  // what the cases left there stays
+  fs::remove(folder.run(), not_empty);
+  print_measurements(verdict);
   print_reasons(verdict);
   fmt::print("{}\n", verdict.summary());
   const char* allow = std::getenv("H3_ALLOW_SKIP");
   if (verdict.all_skipped && allow && std::string(allow) == "1") return 77;
   return verdict.closed() ? 0 : 1;
-}
-
-// Nothing of the verdict is believed: it is recomputed, and the receipt and the XML have to say the same.
-int verify(const Options& options) {
-  const Folder folder{fs::path(options.verify)};
-  const RequiredList required = read_required(folder.required());
-  const Ledger ledger = read_ledger(folder.ledger());
-  const Json receipt = Json::parse(read_file(folder.receipt()), nullptr, false);
-  require(receipt.is_object(), "{}: not a receipt", folder.receipt());
-  const std::string gate = ledger.events.empty() ? "" : ledger.events.back().value("gate", "");
-  const Verdict verdict = judge(gate, ledger, required.cases);
-  const std::string junit = junit_xml(verdict);
-
-  std::vector<std::string> differences;
-  const Json expected = receipt_of(verdict, ledger, junit, receipt.value("git", Json()));
-  for (const auto& [key, value] : expected.items())
-    if (!receipt.contains(key) || receipt[key] != value)
-      differences.push_back(fmt::format("receipt.json: {} is {}, the ledger says {}", key,
-                                        receipt.contains(key) ? receipt[key].dump() : "absent",
-                                        value.dump()));
-  if (required.sha256 != expected["required_sha256"].get<std::string>())
-    differences.push_back("required.txt is not the list of this run");
-  if (read_file(folder.junit()) != junit) differences.push_back("junit.xml is not what the ledger says");
-  if (!options.required.empty() && read_required(options.required).sha256 != required.sha256)
-    differences.push_back(options.required + " differs from the list of this run");
-
-  print_reasons(verdict);
-  for (const auto& difference : differences) fmt::print("  {}\n", difference);
-  fmt::print("{}{}\n", verdict.summary(), differences.empty() ? "" : ": evidence does not agree");
-  return verdict.closed() && differences.empty() ? 0 : 1;
 }
 
 int main_of_gate(int argc, char** argv) {
@@ -238,17 +208,15 @@ int main_of_gate(int argc, char** argv) {
   app.add_option("--gate", options.gate, "name of the gate: cases <gate>/*, label <gate>");
   app.add_option("--binary", options.binary, "conformance binary");
   app.add_option("--required", options.required, "list of required cases");
-  app.add_option("--evidence", options.evidence, "folder for ledger, JUnit XML and receipt");
-  app.add_option("--source", options.source, "source tree or bundle, for the git tree in the receipt");
+  app.add_option("--evidence", options.evidence, "folder for ledger, reports and seal");
+  app.add_option("--source", options.source, "source tree or bundle, for git commit, tree and state");
   app.add_option("--time-limit", options.time_limit, "seconds; 0 is none");
   app.add_option("--gpus", options.gpus, "GPUs that CTest has to assign to this gate (RESOURCE_GROUPS)");
   app.add_option("--resources", options.resources,
                  "write the GPUs of this machine for ctest --resource-spec-file; prints how many");
   app.add_flag("--update-required", options.update_required, "regenerate the list of required cases");
-  app.add_option("--verify", options.verify, "recompute the verdict of an evidence folder");
   CLI11_PARSE(app, argc, argv);
 
-  if (!options.verify.empty()) return verify(options);
   if (!options.resources.empty()) {
     const auto visible = visible_gpus();
     write_file(options.resources, resource_spec(visible).dump(2) + "\n");

@@ -11,12 +11,20 @@ if(NOT GTest_FOUND OR NOT pugixml_FOUND)
 endif()
 
 # The judge links nothing that it judges.
-file(GLOB gate_parts CONFIGURE_DEPENDS ctest/*.cpp)
+file(GLOB gate_parts CONFIGURE_DEPENDS ctest/*.cpp ctest/evidence/*.cpp)
 list(REMOVE_ITEM gate_parts ${CMAKE_SOURCE_DIR}/ctest/gate.cpp ${CMAKE_SOURCE_DIR}/ctest/mutants.cpp)
 add_library(h3_gate_parts STATIC ${gate_parts})
 target_link_libraries(h3_gate_parts PUBLIC h3_model ${CMAKE_DL_LIBS})
 add_executable(h3_gate ctest/gate.cpp harness/ledger.cpp)
 target_link_libraries(h3_gate PRIVATE h3_gate_parts CLI11::CLI11)
+
+# The reviewer's program has the CPU twins and no GPU code: the twins' objects without the kernels that h3_kernels brings
+# along, what walks a block with them, and what reads the provider's record.
+file(GLOB reviewer CONFIGURE_DEPENDS ctest/evidence/reviewer/*.cpp)
+add_executable(h3_evidence ${reviewer} harness/ledger.cpp harness/twin_digests.cpp harness/block_inputs.cpp
+               harness/boundary_nodes.cpp harness/execution.cpp harness/execution_cpu.cpp harness/graph_values.cpp
+               harness/provider_record.cpp harness/compare.cpp $<TARGET_OBJECTS:h3_kernels>)
+target_link_libraries(h3_evidence PRIVATE h3_gate_parts h3_fixtures CLI11::CLI11)
 
 # Tests are linked as sources: a linker drops test objects out of a static library that nothing refers to.
 file(GLOB_RECURSE conformance CONFIGURE_DEPENDS conformance/*.cpp)
@@ -41,8 +49,13 @@ add_candidate(example_candidate_fused gate_residual FUSED)
 add_candidate(other_version other_version)
 add_candidate(no_candidate no_candidate)
 
-set_target_properties(h3_conformance h3_false_greens h3_gate PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
-add_dependencies(h3_conformance h3 h3_gate h3_false_greens)  # its cases run them
+# A machine with a GPU, as far as NVIDIA's management library would say.
+add_library(h3_nvml_stub SHARED conformance/host/nvml_stub.c)
+set_target_properties(h3_nvml_stub PROPERTIES PREFIX "" OUTPUT_NAME libnvidia-ml SUFFIX .so.1
+                      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/nvml_stub)
+
+set_target_properties(h3_conformance h3_false_greens h3_gate h3_evidence PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+add_dependencies(h3_conformance h3 h3_gate h3_evidence h3_false_greens h3_nvml_stub)  # its cases run them
 
 # Kernel mutants (ctest/mutants.json): the program that applies them to a copy of the tree, and, built in the copy only,
 # the cases that a CPU kills them with.
@@ -121,6 +134,21 @@ add_test(NAME arithmetic_flags
                  -DCUDA_COMPILER=${CMAKE_CUDA_COMPILER} -DGENERATOR=${CMAKE_GENERATOR}
                  -P ${CMAKE_SOURCE_DIR}/ctest/arithmetic_flags_test.cmake)
 set_tests_properties(arithmetic_flags PROPERTIES LABELS host)
+
+# Not a gate either: what other programs read in the files that a gate leaves. ./run setup installs the packages.
+find_program(XMLLINT xmllint)
+foreach(python /usr/bin/python3 python3)
+  execute_process(COMMAND ${python} -c "import junitparser, jsonschema" RESULT_VARIABLE without_readers OUTPUT_QUIET ERROR_QUIET)
+  if(XMLLINT AND without_readers EQUAL 0)
+    add_test(NAME readers COMMAND ${python} ${CMAKE_SOURCE_DIR}/ctest/evidence/readers.py --misbehave ${CMAKE_BINARY_DIR}
+                                  ${CMAKE_SOURCE_DIR}/ctest/recorded/parallel_nccl)
+    set_tests_properties(readers PROPERTIES LABELS host TIMEOUT 300)
+    break()
+  endif()
+endforeach()
+if(NOT TEST readers)
+  message(STATUS "h3: no xmllint, or no Python with junitparser and jsonschema: what they read of a gate is not tested")
+endif()
 
 # Nor is the bundle: installed, moved and write-protected, it runs without the tree that it was built from.
 include(ctest/bundle.cmake)

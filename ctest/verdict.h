@@ -1,5 +1,5 @@
 // What a ledger proves about a gate. A pure function of the ledger and the list of required cases: the gate
-// uses it after the run, `h3_gate --verify` uses it a year later.
+// uses it after the run, `h3_evidence verify` uses it a year later.
 #pragma once
 
 #include <string>

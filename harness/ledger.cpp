@@ -46,6 +46,14 @@ void make_printable(nlohmann::ordered_json& value) {
   }
 }
 
+// One line, without its end.
+std::string line_of(nlohmann::ordered_json& event, std::int64_t sequence, const std::string& previous) {
+  make_printable(event);
+  event["seq"] = sequence;
+  event["prev"] = previous;
+  return event.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 std::string defect_of(const nlohmann::ordered_json& event, std::int64_t sequence,
                       const std::string& previous) {
   if (event.is_discarded()) return "not JSON";
@@ -112,10 +120,7 @@ LedgerWriter::~LedgerWriter() {
 }
 
 void LedgerWriter::append(nlohmann::ordered_json event) {
-  make_printable(event);
-  event["seq"] = sequence_;
-  event["prev"] = previous_;
-  const std::string line = event.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const std::string line = line_of(event, sequence_, previous_);
   const std::string bytes = line + "\n";
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t count = ::write(file_, bytes.data() + done, bytes.size() - done);
@@ -129,6 +134,17 @@ void LedgerWriter::append(nlohmann::ordered_json event) {
 
 void LedgerWriter::sync() {
   require(::fdatasync(file_) == 0, "ledger {}: cannot sync: {}", path_, std::strerror(errno));
+}
+
+std::string ledger_text(std::vector<nlohmann::ordered_json> events) {
+  std::string text, previous = kNoPrevious;
+  std::int64_t sequence = 0;
+  for (auto& event : events) {
+    const std::string line = line_of(event, sequence++, previous);
+    text += line + "\n";
+    previous = sha256_hex(line);
+  }
+  return text;
 }
 
 Ledger read_ledger(const std::string& path) {

@@ -9,7 +9,11 @@
 //                        part       case (empty outside of a case), kind failure|skip, file, line, text
 //                        case_end   case, outcome passed|failed|skipped, seconds, properties
 //                        run_end    exit_code
-//   h3_gate              process_end exit_code or signal, timed_out, seconds, torn_bytes
+//                        binary     build, variables, libraries, fixtures_sha256: what runs
+//                        loaded     libraries that came later
+//   h3_gate              process_end exit_code or signal, timed_out, seconds, torn_bytes, environment, git
+//                        refused    reason: the binary was not started
+//   h3_evidence seal     interrupted torn_bytes: h3_gate itself did not come to its end
 // A case_begin without case_end is a crash. A ledger without run_end is a run that ended too early.
 #pragma once
 
@@ -46,6 +50,9 @@ class LedgerWriter {
   std::int64_t torn_bytes_ = 0;
   std::string previous_, path_;
 };
+
+// The lines of a ledger that holds these events; `seq` and `prev` are made anew.
+std::string ledger_text(std::vector<nlohmann::ordered_json> events);
 
 struct Ledger {
   std::vector<nlohmann::ordered_json> events;  // the lines before the first defect

@@ -54,6 +54,9 @@ ProviderVerdict judge(const std::string& name, const RecordedBytes& recorded, co
 struct ProviderNode : RecordedBytes {
   bool repeats = false;                 // three runs of the provider gave the same bytes
   double relative_l2 = 0, max_abs = 0;  // provider against its own module in FP64
+
+  // How far a candidate may be from the golden, relative L2: 1.25 times as far as the provider is, and 1e-3.
+  double bound() const { return 1.25 * relative_l2 + 1e-3; }
 };
 
 // A gradient; of several runs the largest errors. Where the runs differ, no bytes are recorded: cuDNN's

@@ -40,7 +40,7 @@ std::optional<Drift> batch_drift(const Execution& engine, const Node& node, std:
 GoldenError golden_error(const Tensor& golden, const Tensor& candidate, const ProviderNode* recorded) {
   const Comparison error = compare(golden, candidate);
   GoldenError result{error.relative_l2, error.max_abs, error.max_abs_index, {}, false, {}};
-  if (recorded) result.bound = 1.25 * recorded->relative_l2 + 1e-3;
+  if (recorded) result.bound = recorded->bound();
   Bound bound;
   bound.relative_l2 = result.bound.value_or(std::numeric_limits<double>::max());
   const Judgement judgement = judge(bound, error);

@@ -47,6 +47,8 @@ class Gradient : public testing::TestWithParam<GradientRow> {
   void SetUp() override {
     H3_NEEDS_ENGINE(GetParam().run.engine);
     result_ = &replayed(GetParam().run).gradient(GetParam().value);
+    RecordProperty("layout", GetParam().run.layout);
+    RecordProperty("gradient", GetParam().value);
     RecordProperty("rfc_row", result_->row);
     RecordProperty("xxh3_128", result_->xxh3_128);
     if (result_->golden) RecordProperty("relative_l2", fmt::format("{:.4e}", result_->golden->relative_l2));
@@ -67,6 +69,9 @@ class BoundedGradient : public Gradient {};
 
 TEST_P(BoundedGradient, stays_within_its_bound_of_the_golden) {
   ASSERT_TRUE(result_->golden && result_->golden->bound);
+  RecordProperty("metric", "relative_l2");
+  RecordProperty("limit", fmt::format("{:.9g}", *result_->golden->bound));
+  RecordProperty("measured", fmt::format("{:.9g}", result_->golden->relative_l2));
   EXPECT_GT(result_->golden->relative_l2, 0) << "a BF16 result without any rounding error was not compared";
   EXPECT_TRUE(result_->golden->accepted) << result_->golden->reason;
 }

@@ -39,6 +39,8 @@ class BlockNode : public testing::TestWithParam<NodeRow> {
     for (const auto& node : report.nodes)
       if (node.node == GetParam().node) result_ = &node;
     ASSERT_NE(result_, nullptr) << "the ledger has no node " << GetParam().node;
+    RecordProperty("layout", GetParam().run.layout);
+    RecordProperty("node", result_->node);
     RecordProperty("rfc_row", result_->row);
     RecordProperty("binding", name_of(result_->binding));
     RecordProperty("xxh3_128", result_->xxh3_128);
@@ -56,6 +58,9 @@ TEST_P(BlockNode, equals_provider) {
 
 TEST_P(BlockNode, stays_within_its_bound_of_the_golden) {
   ASSERT_TRUE(result_->golden && result_->golden->bound);
+  RecordProperty("metric", "relative_l2");
+  RecordProperty("limit", fmt::format("{:.9g}", *result_->golden->bound));
+  RecordProperty("measured", fmt::format("{:.9g}", result_->golden->relative_l2));
   EXPECT_GT(result_->golden->relative_l2, 0) << "a BF16 result without any rounding error was not compared";
   EXPECT_LE(result_->golden->relative_l2, *result_->golden->bound);
 }

@@ -12,6 +12,7 @@
 #include <set>
 #include <vector>
 
+#include "conformance/host/gate_run.h"
 #include "conformance/scratch.h"
 #include "ctest/child.h"
 #include "ctest/files.h"
@@ -24,8 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace gate;
-
-fs::path build_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
 
 // What a reader of the XML sees: for each case its outcome element, "" when it passed.
 struct Shown {
@@ -67,41 +66,6 @@ std::map<std::string, Shown> read_junit(const fs::path& file) {
   return cases;
 }
 
-struct GateRun {
-  Scratch scratch;
-  ProcessEnd end;
-  std::string output;
-
-  fs::path evidence() const { return scratch.path("evidence"); }
-  nlohmann::json receipt() const {
-    return nlohmann::json::parse(read_file(evidence() / "receipt.json"), nullptr, false);
-  }
-
-  void run(const std::vector<std::string>& environment, const std::vector<std::string>& arguments) {
-    std::vector<std::string> command = {"env", "-u", "H3_ALLOW_SKIP"};
-    command.insert(command.end(), environment.begin(), environment.end());
-    command.push_back(build_folder() / "h3_gate");
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    const std::string log = scratch.path("gate.log");
-    end = run_to_end({.arguments = command, .output_file = log, .time_limit = 60});
-    output = read_file(log);
-  }
-
-  void run_gate(const std::string& gate, const std::string& required,
-                const std::vector<std::string>& environment = {},
-                const std::string& binary = "h3_false_greens") {
-    write_file(scratch.path("required.txt"), required);
-    run(environment,
-        {"--gate", gate, "--binary", build_folder() / binary, "--required", scratch.path("required.txt"),
-         "--evidence", evidence(), "--time-limit", gate.starts_with("hangs") ? "1" : "60"});
-  }
-
-  std::string last_line() const {
-    const std::string text = output.substr(0, output.size() - output.ends_with('\n'));
-    return text.substr(text.rfind('\n') + 1);
-  }
-};
-
 // ---- The misbehaviours, one row each.
 
 struct Row {
@@ -130,8 +94,14 @@ TEST_P(FalseGreens, end_red) {
   EXPECT_EQ(gate.end.exit_code, 1) << gate.output;
   EXPECT_EQ(gate.last_line(), fmt::format("gate {}: {}", row.name, row.summary)) << gate.output;
   EXPECT_EQ(gate.receipt()["verdict"], "not closed");
+  const auto report = nlohmann::json::parse(read_file(gate.evidence() / "report.json"));
+  EXPECT_EQ(report["verdict"], "not closed");
+  EXPECT_EQ(report["summary"], gate.last_line());
+  const auto ctrf = nlohmann::json::parse(read_file(gate.evidence() / "ctrf.json"));
+  EXPECT_GT(ctrf["results"]["summary"]["failed"], 0);
 
   const auto cases = read_junit(gate.evidence() / "junit.xml");
+  EXPECT_EQ(ctrf["results"]["summary"]["tests"], cases.size());
   ASSERT_TRUE(cases.contains(row.red_case)) << read_file(gate.evidence() / "junit.xml");
   const Shown& shown = cases.at(row.red_case);
   EXPECT_EQ(shown.element, row.element) << shown.text;
@@ -145,7 +115,7 @@ TEST_P(FalseGreens, stay_red_when_verified_later) {
   const Row& row = GetParam();
   GateRun gate;
   gate.run_gate(row.name, required_text(row), row.environment);
-  gate.run({}, {"--verify", gate.evidence()});
+  gate.verify();
   EXPECT_EQ(gate.end.exit_code, 1) << gate.output;
   EXPECT_EQ(gate.last_line(), fmt::format("gate {}: {}", row.name, row.summary)) << gate.output;
 }
@@ -340,9 +310,6 @@ INSTANTIATE_TEST_SUITE_P(host, FalseGreens, testing::ValuesIn(kRows), row_name);
 
 // ---- The list of required cases against an honest run.
 
-const std::string kHonest =
-    "honest/Honest.passes/row_1\nhonest/Honest.passes/row_2\nhonest/Honest.passes/row_3\n";
-
 struct ListRow {
   const char* name;
   std::string required;
@@ -379,74 +346,7 @@ const ListRow kLists[] = {
 };
 INSTANTIATE_TEST_SUITE_P(host, RequiredCases, testing::ValuesIn(kLists), list_name);
 
-// ---- Evidence that was touched afterwards, and evidence of an earlier run.
-
-struct TamperRow {
-  const char* name;
-  const char* file;
-  void (*change)(std::string& text);
-  const char* text;  // what --verify says
-};
-void PrintTo(const TamperRow& row, std::ostream* out) { *out << row.name; }
-std::string tamper_name(const testing::TestParamInfo<TamperRow>& info) { return info.param.name; }
-
-void replace_first(std::string& text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  require(at != std::string::npos, "nothing to replace: {}", from);
-  text.replace(at, from.size(), to);
-}
-
-struct TouchedEvidence : testing::TestWithParam<TamperRow> {};
-
-TEST_P(TouchedEvidence, is_noticed) {
-  GateRun gate;
-  gate.run_gate("honest", kHonest);
-  ASSERT_EQ(gate.end.exit_code, 0) << gate.output;
-  gate.run({}, {"--verify", gate.evidence()});
-  ASSERT_EQ(gate.end.exit_code, 0) << "the untouched twin: " << gate.output;
-
-  std::string text = read_file(gate.evidence() / GetParam().file);
-  GetParam().change(text);
-  write_file(gate.evidence() / GetParam().file, text);
-  gate.run({}, {"--verify", gate.evidence()});
-  EXPECT_EQ(gate.end.exit_code, 1) << gate.output;
-  EXPECT_NE(gate.output.find(GetParam().text), std::string::npos) << gate.output;
-}
-
-const TamperRow kTampers[] = {
-    {"a_measured_value", "ledger.jsonl", [](std::string& t) { replace_first(t, "0.25", "0.15"); },
-     "the hash of the line before it does not match"},
-    {"a_line_dropped", "ledger.jsonl",
-     [](std::string& t) { t.erase(t.find('\n') + 1, t.find('\n', t.find('\n') + 1) - t.find('\n')); },
-     "expected seq 1"},
-    {"the_last_line_dropped", "ledger.jsonl",
-     [](std::string& t) { t.erase(t.rfind('\n', t.size() - 2) + 1); }, "no process_end"},
-    {"the_last_line_torn", "ledger.jsonl", [](std::string& t) { t.resize(t.size() - 5); }, "torn"},
-    {"no_json", "ledger.jsonl", [](std::string& t) { t.front() = 'x'; }, "not JSON"},
-    {"a_shorter_list", "required.txt", [](std::string& t) { t.erase(0, t.find('\n') + 1); },
-     "required.txt is not the list of this run"},
-    {"a_prettier_receipt", "receipt.json",
-     [](std::string& t) { replace_first(t, "\"passed\": 3", "\"passed\": 4"); },
-     "receipt.json: passed is 4, the ledger says 3"},
-    {"another_machine", "receipt.json",
-     [](std::string& t) { replace_first(t, "\"cores\": ", "\"cores\": 9"); }, "receipt.json: environment is"},
-    {"a_prettier_xml", "junit.xml", [](std::string& t) { replace_first(t, "errors=\"0\"", "errors=\"\""); },
-     "junit.xml is not what the ledger says"},
-};
-INSTANTIATE_TEST_SUITE_P(host, TouchedEvidence, testing::ValuesIn(kTampers), tamper_name);
-
-// ---- Evidence of machines that are not everybody's: it verifies here.
-
-struct RecordedEvidence : testing::TestWithParam<const char*> {};
-
-TEST_P(RecordedEvidence, verifies_without_its_machine) {
-  GateRun gate;
-  gate.run({}, {"--verify", (data_root() / "ctest/recorded" / GetParam()).string()});
-  EXPECT_EQ(gate.end.exit_code, 0) << gate.output;
-}
-
-INSTANTIATE_TEST_SUITE_P(host, RecordedEvidence, testing::Values("parallel_nccl"),
-                         [](const auto& info) { return std::string(info.param); });
+// ---- Evidence of an earlier run.
 
 struct StaleRow {
   const char* name;
@@ -547,6 +447,47 @@ const LabelRow kLabels[] = {
     {"longer_name", {"-L", "^block01$", "--no-tests=error"}, false},
 };
 INSTANTIATE_TEST_SUITE_P(host, Labels, testing::ValuesIn(kLabels), label_name);
+
+// ---- CDash: what ctest/cdash.cmake would send.
+
+struct CdashScript : testing::TestWithParam<LabelRow> {};
+
+TEST_P(CdashScript, sends_the_numbers_of_a_gate) {
+  GateRun gate;
+  write_file(gate.scratch.path("required.txt"), kHonest);
+  const std::string program = build_folder() / "h3_gate", binary = build_folder() / "h3_false_greens";
+  write_file(gate.scratch.path("CTestTestfile.cmake"),
+             fmt::format("add_test(honest {} --gate honest --binary {} --required {} --evidence {})\n"
+                         "set_tests_properties(honest PROPERTIES LABELS honest)\n",
+                         program, binary, gate.scratch.path("required.txt"), gate.evidence().string()));
+  std::vector<std::string> command = {"ctest", "-DBUILD=" + gate.scratch.folder()};
+  command.insert(command.end(), GetParam().selection.begin(), GetParam().selection.end());
+  command.insert(command.end(), {"-S", (data_root() / "ctest/cdash.cmake").string()});
+  const ProcessEnd end =
+      run_to_end({.arguments = command, .output_file = gate.scratch.path("log"), .time_limit = 60});
+  EXPECT_EQ(end.exit_code == 0, GetParam().green) << read_file(gate.scratch.path("log"));
+  if (!GetParam().green) return;
+  std::map<std::string, std::string> numbers;
+  for (const auto& entry : fs::recursive_directory_iterator(gate.scratch.path("Testing"))) {
+    if (entry.path().filename() != "Test.xml") continue;
+    pugi::xml_document document;
+    ASSERT_TRUE(document.load_file(entry.path().c_str()));
+    EXPECT_STREQ(document.child("Site").attribute("Name").value(), "node");
+    for (const auto& found : document.select_nodes("//NamedMeasurement[@type='numeric/double']"))
+      numbers[found.node().attribute("name").value()] = found.node().child_value("Value");
+  }
+  EXPECT_EQ(numbers["h3.honest.required"], "3");
+  EXPECT_EQ(numbers["h3.honest.passed"], "3");
+  EXPECT_EQ(numbers["h3.honest.largest_share_of_a_limit"], "0.5");
+  EXPECT_GT(std::atof(numbers["h3.honest.seconds"].c_str()), 0);
+}
+
+const LabelRow kCdash[] = {
+    {"closed_gate", {"-DLABEL=^honest$"}, true},
+    {"no_such_label", {"-DLABEL=^honset$"}, false},
+    {"no_label", {}, false},
+};
+INSTANTIATE_TEST_SUITE_P(host, CdashScript, testing::ValuesIn(kCdash), label_name);
 
 struct GateRow {
   const char* name;
