@@ -1,6 +1,6 @@
-#include "harness/cli/commands.h"
+#include "harness/grouped.h"
 
-namespace h3::cli {
+namespace h3 {
 
 std::string grouped(std::int64_t number) {
   std::string text = std::to_string(number);
@@ -9,4 +9,4 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
-}  // namespace h3::cli
+}  // namespace h3
