@@ -5,17 +5,15 @@
 # <build>/evidence/host; README, "Reading the evidence", says what each file is.
 enable_testing()
 
-# The judge links nothing that it judges. h3 page reads evidence with it.
+# The judge links nothing that it judges.
 file(GLOB gate_parts CONFIGURE_DEPENDS ctest/*.cpp)
 list(REMOVE_ITEM gate_parts ${CMAKE_SOURCE_DIR}/ctest/gate.cpp ${CMAKE_SOURCE_DIR}/ctest/mutants.cpp)
 add_library(h3_gate_parts STATIC ${gate_parts})
 target_link_libraries(h3_gate_parts PUBLIC h3_model ${CMAKE_DL_LIBS})
-
 if(NOT GTest_FOUND OR NOT pugixml_FOUND)
   message(STATUS "h3: no GoogleTest or no pugixml: the gates are not built")
   return()
 endif()
-
 add_executable(h3_gate ctest/gate.cpp harness/ledger.cpp)
 target_link_libraries(h3_gate PRIVATE h3_gate_parts CLI11::CLI11)
 

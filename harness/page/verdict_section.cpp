@@ -91,7 +91,11 @@ Markup gate_card(const Run& run, const GateRun& gate) {
       fmt::format("{} · {}", found.started.empty() ? "no date" : found.started, seconds(found.seconds));
   for (const std::string& more : {machine, commit})
     if (!more.empty()) below += " · " + more;
-  return card(gate.closed(), gate.closed() ? "gate, closed" : "gate, not closed", found.gate, count, below);
+  return card(gate.closed(),
+              gate.closed()       ? "gate, closed"
+              : found.all_skipped ? "gate, skipped: not closed"
+                                  : "gate, not closed",
+              found.gate, count, below);
 }
 
 Markup report_card(const TensorReport& report) {
@@ -117,6 +121,10 @@ Markup problems(const Run& run) {
     for (const auto& [name, text] : gate.verdict.problems)
       lines.push_back(at + text.substr(0, text.find('\n')));
     for (const auto& text : gate.disagreements) lines.push_back(at + text);
+    if (gate.verdict.all_skipped) {
+      lines.push_back(at + gate.verdict.cases.front().message + " (every case)");
+      continue;
+    }
     for (const auto& one : gate.verdict.cases)
       if (one.outcome != gate::Outcome::passed) lines.push_back(one.name + ": " + one.message.substr(0, 200));
   }
