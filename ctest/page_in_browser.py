@@ -10,6 +10,7 @@ Python's standard library only."""
 
 import argparse
 import base64
+import collections
 import functools
 import http.server
 import json
@@ -119,8 +120,8 @@ def complaints(events):
             yield f"{what['response']['status']}: {what['response']['url']}"
 
 
-def colours_of(png):
-    """The colours of every 7th row of a screenshot, and that of its first pixel."""
+def lines_of(png):
+    """The lines of a screenshot: RGB, or RGB and alpha. Yields the bytes of a pixel first, then line by line."""
     at, data, header = 8, b"", None
     while at < len(png):
         size, kind = struct.unpack(">I4s", png[at:at + 8])
@@ -132,11 +133,12 @@ def colours_of(png):
     width, height, _, colour_type = header
     step = {2: 3, 6: 4}[colour_type]
     raw, stride = zlib.decompress(data), width * step
-    before, colours, first = bytearray(stride), set(), raw[1:4]
+    yield step
+    before = bytearray(stride)
     for y in range(height):
         start = y * (stride + 1)
         kind, line = raw[start], bytearray(raw[start + 1:start + 1 + stride])
-        for x in range(stride):
+        for x in range(stride if kind else 0):
             left, up = line[x - step] if x >= step else 0, before[x]
             if kind == 1:
                 line[x] = (line[x] + left) & 255
@@ -144,15 +146,42 @@ def colours_of(png):
                 line[x] = (line[x] + up) & 255
             elif kind == 3:
                 line[x] = (line[x] + (left + up) // 2) & 255
-            elif kind == 4:
+            else:
                 corner = before[x - step] if x >= step else 0
                 p = left + up - corner
                 a, b, c = abs(p - left), abs(p - up), abs(p - corner)
                 line[x] = (line[x] + (left if a <= b and a <= c else up if b <= c else corner)) & 255
         before = line
+        yield line
+
+
+def colours_of(png):
+    """The colours of every 7th line of a screenshot, and that of its first pixel."""
+    lines = lines_of(png)
+    step, colours, first = next(lines), set(), None
+    for y, line in enumerate(lines):
+        first = first or bytes(line[:3])
         if y % 7 == 0:
-            colours.update(bytes(line[x:x + 3]) for x in range(0, stride, step))
+            colours.update(bytes(line[x:x + 3]) for x in range(0, len(line), step))
     return colours, first
+
+
+def with_palette(png):
+    """The same picture in its 256 most frequent colours: a third of the bytes."""
+    lines = lines_of(png)
+    step = next(lines)
+    rows = [[bytes(line[x:x + 3]) for x in range(0, len(line), step)] for line in lines]
+    counts = collections.Counter(pixel for row in rows for pixel in row)
+    palette = [colour for colour, _ in counts.most_common(256)]
+    nearest = {colour: min(range(len(palette)), key=lambda i: sum((a - b) ** 2 for a, b in zip(palette[i], colour)))
+               for colour in counts}
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    data = b"".join(b"\0" + bytes(nearest[pixel] for pixel in row) for row in rows)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 3, 0, 0, 0)) +
+            chunk(b"PLTE", b"".join(palette)) + chunk(b"IDAT", zlib.compress(data, 9)) + chunk(b"IEND", b""))
 
 
 def look(browser, url, width, scheme, interactive, screenshot):
@@ -200,6 +229,7 @@ def main():
     parser.add_argument("page", help="folder with index.html")
     parser.add_argument("--one-file", help="the interactive file, too")
     parser.add_argument("--quick", action="store_true", help="on a phone in light colours only")
+    parser.add_argument("--picture", help="only take the page's first screen, 1200 x 1700 in light colours, into this PNG file")
     parser.add_argument("--screenshots", help="keep the pictures in this folder")
     options = parser.parse_args()
     for path in filter(None, (os.path.join(options.page, "index.html"), options.one_file)):
@@ -222,6 +252,13 @@ def main():
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = Browser(program, profile)
         try:
+            if options.picture:
+                browser.call("Emulation.setDeviceMetricsOverride", width=1200, height=1700, deviceScaleFactor=1, mobile=False)
+                browser.call("Page.navigate", url=pages[0][1])
+                browser.wait_for("Page.loadEventFired")
+                with open(options.picture, "wb") as file:
+                    file.write(with_palette(base64.b64decode(browser.call("Page.captureScreenshot", format="png")["data"])))
+                return 0
             for name, url, interactive in pages:
                 for width in (390,) if options.quick else (1280, 390):
                     for scheme in ("light",) if options.quick else ("light", "dark"):

@@ -204,6 +204,7 @@ Markup maps(const Map& map) {
   for (const Plane& plane : planes())
     if (Cells cells(map, plane); !cells.at.empty()) all.emplace_back(&plane, std::move(cells));
   Markup grid;
+  bool places_only = true;
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const std::set<Column> columns = columns_of(all, pass);
     const std::vector<std::string> nodes = nodes_of(all, pass);
@@ -213,13 +214,14 @@ Markup maps(const Map& map) {
           all, *columns.begin(), nodes, pass);
       continue;
     }
+    places_only = places_only && columns.empty();
     for (const auto& [plane, cells] : all)
       if (plane->pass == pass && !columns_of({{plane, cells}}, pass).empty())
         grid << block_map(map, *plane, cells, columns, nodes);
   }
   grid << place_map(fmt::format("{}, {}: boundaries", map.config, map.layout), all,
                     {Place::Part::boundary, -1}, boundaries_of(map));
-  return element("div", {{"class", "planes"}}, grid);
+  return element("div", {{"class", places_only ? "planes pair" : "planes"}}, grid);
 }
 
 Markup first_drifts(const Map& map) {
