@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "harness/cli/commands.h"
@@ -18,6 +19,7 @@ namespace fs = std::filesystem;
 struct Options {
   std::vector<std::string> inputs, against;
   std::string out = "page", one_file;
+  bool json = false;
 };
 
 void write_page(const Options& options) {
@@ -32,13 +34,23 @@ void write_page(const Options& options) {
     write_file((fs::path(options.out) / file.name).string(), file.bytes);
     bytes += file.bytes.size();
   }
-  fmt::print("{}: {} files, {} bytes\n", (fs::path(options.out) / "index.html").string(), files.size(),
-             grouped(std::int64_t(bytes)));
+  const std::string index = (fs::path(options.out) / "index.html").string();
+  std::size_t one_file_bytes = 0;
   if (!options.one_file.empty()) {
     const page::File file = page::one_file(run, against);
     write_file(options.one_file, file.bytes);
-    fmt::print("{}: {} bytes\n", options.one_file, grouped(std::int64_t(file.bytes.size())));
+    one_file_bytes = file.bytes.size();
   }
+  if (options.json) {
+    const nlohmann::ordered_json said = {{"page", index},          {"files", files.size()},
+                                         {"bytes", bytes},         {"one_file_bytes", one_file_bytes},
+                                         {"closed", run.closed()}, {"not_shown", run.inputs.ignored}};
+    fmt::print("{}\n", said.dump(2));
+    return;
+  }
+  fmt::print("{}: {} files, {} bytes\n", index, files.size(), grouped(std::int64_t(bytes)));
+  if (one_file_bytes > 0)
+    fmt::print("{}: {} bytes\n", options.one_file, grouped(std::int64_t(one_file_bytes)));
   for (const std::string& name : run.inputs.ignored) fmt::print("not shown: {}\n", name);
 }
 
@@ -61,6 +73,7 @@ Exit: 0 written, 2 bad input.)");
   command->add_option("--against", options->against, "those of another run to compare with");
   command->add_option("--out", options->out, "folder for the page")->capture_default_str();
   command->add_option("--one-file", options->one_file, "also write all of it as one interactive file");
+  command->add_flag("--json", options->json, "print JSON: what was written, and whether the run is closed");
   command->callback([=] { write_page(*options); });
 }
 

@@ -183,12 +183,13 @@ void read_full_model(const Json& json, std::size_t source, const std::vector<Ens
   for (std::size_t i = 0; i < json.at("tensors").size(); ++i) {
     const Json& tensor = json["tensors"][i];
     const std::string name = tensor.at("name");
-    Reading one{.pass = tensor.at("pass") == "forward" ? Pass::forward : Pass::backward,
-                .place = place_of(name),
-                .digest = tensor.at("xxh3_128"),
-                .reason = tensor.at("accepted").get<bool>() ? "" : words_of(tensor.at("reason")),
-                .accepted = tensor.at("accepted"),
-                .from = fmt::format("{}/tensors/{}", source, i)};
+    Reading one;
+    one.pass = tensor.at("pass") == "forward" ? Pass::forward : Pass::backward;
+    one.place = place_of(name);
+    one.digest = tensor.at("xxh3_128");
+    one.accepted = tensor.at("accepted");
+    if (!one.accepted) one.reason = words_of(tensor.at("reason"));
+    one.from = fmt::format("{}/tensors/{}", source, i);
     one.name = without_block(name, one.place);
     const auto distance = [&](const char* key, Measure measure) {
       const Json& found = tensor.at(key);
