@@ -97,9 +97,10 @@ void read_replay(const Json& json, std::size_t source, TensorReport& report) {
              batched = checked(json.at("drift"), "first_batch_drift");
   for (std::size_t i = 0; i < json.at("nodes").size(); ++i) {
     const Json& node = json["nodes"][i];
-    Reading one{.name = node.at("node"),
-                .digest = node.at("xxh3_128"),
-                .from = fmt::format("{}/nodes/{}", source, i)};
+    Reading one;
+    one.name = node.at("node");
+    one.digest = node.at("xxh3_128");
+    one.from = fmt::format("{}/nodes/{}", source, i);
     one.place = place_of(report.graph + "." + one.name);
     one.chained = golden_of(node.at("golden"), Pass::forward, one.from + "/golden");
     if (recorded && !node.at("provider").is_null()) {
@@ -126,9 +127,10 @@ void read_replay(const Json& json, std::size_t source, TensorReport& report) {
   for (std::size_t i = 0; i < backward.at("gradients").size(); ++i) {
     const Json& gradient = backward["gradients"][i];
     const std::string value = gradient.at("value");
-    Reading one{.pass = Pass::backward,
-                .digest = gradient.at("xxh3_128"),
-                .from = fmt::format("{}/backward/gradients/{}", source, i)};
+    Reading one;
+    one.pass = Pass::backward;
+    one.digest = gradient.at("xxh3_128");
+    one.from = fmt::format("{}/backward/gradients/{}", source, i);
     const std::string whole = value.starts_with(report.graph + ".") ? value : report.graph + "." + value;
     one.place = place_of(whole);
     one.name = without_block(whole, one.place);
