@@ -5,16 +5,15 @@
 # <build>/evidence/host; README, "Reading the evidence", says what each file is.
 enable_testing()
 
-if(NOT GTest_FOUND OR NOT pugixml_FOUND)
-  message(STATUS "h3: no GoogleTest or no pugixml: the gates are not built")
-  return()
-endif()
-
 # The judge links nothing that it judges.
 file(GLOB gate_parts CONFIGURE_DEPENDS ctest/*.cpp ctest/evidence/*.cpp)
 list(REMOVE_ITEM gate_parts ${CMAKE_SOURCE_DIR}/ctest/gate.cpp ${CMAKE_SOURCE_DIR}/ctest/mutants.cpp)
 add_library(h3_gate_parts STATIC ${gate_parts})
 target_link_libraries(h3_gate_parts PUBLIC h3_model ${CMAKE_DL_LIBS})
+if(NOT GTest_FOUND OR NOT pugixml_FOUND)
+  message(STATUS "h3: no GoogleTest or no pugixml: the gates are not built")
+  return()
+endif()
 add_executable(h3_gate ctest/gate.cpp harness/ledger.cpp)
 target_link_libraries(h3_gate PRIVATE h3_gate_parts CLI11::CLI11)
 
@@ -30,7 +29,7 @@ target_link_libraries(h3_evidence PRIVATE h3_gate_parts h3_fixtures CLI11::CLI11
 file(GLOB_RECURSE conformance CONFIGURE_DEPENDS conformance/*.cpp)
 list(FILTER conformance EXCLUDE REGEX "/conformance/(bench|fuzz)/")
 add_executable(h3_conformance ${conformance})
-target_link_libraries(h3_conformance PRIVATE h3_harness h3_gate_parts GTest::gtest pugixml::pugixml)
+target_link_libraries(h3_conformance PRIVATE h3_harness h3_page h3_gate_parts GTest::gtest pugixml::pugixml)
 
 # A binary that goes wrong in every way which is known to look like success.
 file(GLOB false_greens CONFIGURE_DEPENDS ctest/false_greens/*.cpp)
@@ -154,3 +153,9 @@ endif()
 include(ctest/bundle.cmake)
 add_test(NAME bundle COMMAND ${CMAKE_SOURCE_DIR}/ctest/bundle/test.sh ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
 set_tests_properties(bundle PROPERTIES LABELS host TIMEOUT 300)
+
+# Not a gate: the page in a real browser. Skipped without one, unless H3_REQUIRE_BROWSER=1 (.ci/run).
+add_test(NAME page_in_browser
+         COMMAND ${CMAKE_SOURCE_DIR}/ctest/page_in_browser.sh $<TARGET_FILE:h3> ${CMAKE_SOURCE_DIR}
+                 ${CMAKE_BINARY_DIR}/page_in_browser)
+set_tests_properties(page_in_browser PROPERTIES LABELS page TIMEOUT 600 SKIP_RETURN_CODE 77)

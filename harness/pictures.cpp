@@ -64,53 +64,33 @@ char byte_of(float value) { return char(std::lround(std::clamp(value, 0.0f, 1.0f
 
 // ---- SVG
 
-constexpr double kLeft = 70, kWidth = 560, kHeight = 110, kPanel = 150, kTop = 40;
+constexpr double kLeft = 70, kHeight = 110, kPanel = 150, kTop = 40;
 
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 
-// The words of a curve may come from anywhere; markup may not.
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text)
-    result += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return result;
-}
-
-std::string label(double x, double y, const char* anchor, const std::string& text) {
-  return fmt::format(
-      "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-family=\"sans-serif\" "
-      "font-size=\"11\">{}</text>\n",
-      x, y, anchor, escaped(text));
-}
-
-std::string panel(const Curve& curve, double top, bool logarithmic) {
+void draw_panel(Svg& svg, const Style& style, const Curve& curve, double top, bool logarithmic) {
+  const double width = style.width - kLeft - 20;
   const auto shown = [&](double value) { return std::isfinite(value) && (!logarithmic || value > 0); };
   const auto scaled = [&](double value) { return logarithmic ? std::log10(value) : value; };
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const double value : curve.values)
     if (shown(value)) low = std::min(low, value), high = std::max(high, value);
-  std::string text = label(kLeft, top - 6, "start", curve.name);
-  text +=
-      fmt::format("<rect x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"#999\"/>\n",
-                  kLeft, top, kWidth, kHeight);
-  if (low > high) return text + label(kLeft + kWidth / 2, top + kHeight / 2, "middle", "the same everywhere");
-  text +=
-      label(kLeft - 6, top + 10, "end", number(high)) + label(kLeft - 6, top + kHeight, "end", number(low));
+  svg.text(kLeft, top - 6, "start", curve.name);
+  svg.frame(kLeft, top, width, kHeight, style.theme.grid);
+  if (low > high) return svg.text(kLeft + width / 2, top + kHeight / 2, "middle", "the same everywhere");
+  svg.text(kLeft - 6, top + 10, "end", number(high), style.theme.muted);
+  svg.text(kLeft - 6, top + kHeight, "end", number(low), style.theme.muted);
   if (shown(curve.limit)) low = std::min(low, curve.limit), high = std::max(high, curve.limit);
   const double bottom = scaled(low), range = scaled(high) > bottom ? scaled(high) - bottom : 1;
   const auto y = [&](double value) { return top + kHeight * (1 - (scaled(value) - bottom) / range); };
   if (shown(curve.limit)) {
-    text += fmt::format(
-        "<line x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#b00\" stroke-dasharray=\"4\"/>\n",
-        kLeft, kLeft + kWidth, y(curve.limit), y(curve.limit));
-    text += label(kLeft + kWidth - 4, y(curve.limit) - 3, "end", "bound " + number(curve.limit));
+    svg.line(kLeft, y(curve.limit), kLeft + width, y(curve.limit), style.theme.limit, true);
+    svg.text(kLeft + width - 4, y(curve.limit) - 3, "end", "bound " + number(curve.limit));
   }
-  const double step = curve.values.size() > 1 ? kWidth / double(curve.values.size() - 1) : 0;
+  const double step = curve.values.size() > 1 ? width / double(curve.values.size() - 1) : 0;
   for (std::size_t i = 0; i < curve.values.size(); ++i)
     if (shown(curve.values[i]))
-      text += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2\" fill=\"#0a4\"/>\n",
-                          kLeft + step * double(i), y(curve.values[i]));
-  return text;
+      svg.circle(kLeft + step * double(i), y(curve.values[i]), 2, style.theme.series[0]);
 }
 
 }  // namespace
@@ -151,16 +131,14 @@ Tensor frame_strip(const Media& expected, const Media& actual, std::int64_t most
 }
 
 std::string svg_of(const std::string& title, const std::string& axis, const std::vector<Curve>& curves,
-                   bool logarithmic) {
+                   bool logarithmic, const Style& style) {
   const double height = kTop + kPanel * double(curves.size()) + 20;
-  std::string text = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
-      "{1:.0f}\">\n",
-      kLeft + kWidth + 20, height);
-  text += "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n" + label(kLeft, 16, "start", title);
+  Svg svg(style, height, title);
+  svg.text(kLeft, 16, "start", title);
   for (std::size_t i = 0; i < curves.size(); ++i)
-    text += panel(curves[i], kTop + kPanel * double(i), logarithmic);
-  return text + label(kLeft + kWidth / 2, height - 8, "middle", axis) + "</svg>\n";
+    draw_panel(svg, style, curves[i], kTop + kPanel * double(i), logarithmic);
+  svg.text(style.width / 2, height - 8, "middle", axis);
+  return svg.code();
 }
 
 void write_pictures(const std::string& folder, const MediaBounds& bounds, const Media& expected,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/media.h"
+#include "harness/svg.h"
 #include "harness/trajectory.h"
 
 namespace h3 {
@@ -25,7 +26,7 @@ struct Curve {
 
 // One panel per curve, with its smallest and largest value. `logarithmic`: zeros are left out, too.
 std::string svg_of(const std::string& title, const std::string& axis, const std::vector<Curve>& curves,
-                   bool logarithmic);
+                   bool logarithmic, const Style& style = {.width = 650});
 
 // frames.png, frames.svg (PSNR, SSIM and temporal RMSE per frame) and steps.svg (distance per step).
 void write_pictures(const std::string& folder, const MediaBounds& bounds, const Media& expected,

@@ -1,80 +1,85 @@
 #include "harness/power_picture.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
 namespace h3 {
 namespace {
 
-constexpr double kLeft = 210, kRight = 860, kTop = 92, kLine = 15;
-constexpr double kSmallest = 1e-3, kLargest = 10;  // of the axis
+constexpr double kLine = 15;
+constexpr int kSmallest = -3, kLargest = 1;  // powers of ten of the axis
 
 struct Mark {
   const char* fault;
   const char* label;
-  const char* colour;
+  int colour;  // of the theme's series; 5: that of a limit
 };
 constexpr Mark kMarks[] = {
-    {"random", "noise, scaling, shift, zeros", "#1f4e9c"},
-    {"rows_permuted", "permuted rows", "#7a7a7a"},
-    {"one_modality", "one modality", "#2e8b57"},
-    {"one_head", "one head", "#c77700"},
-    {"one_row", "one row", "#b22222"},
+    {"random", "noise, scaling, shift, zeros", 0},
+    {"rows_permuted", "permuted rows", 4},
+    {"one_modality", "one modality", 1},
+    {"one_head", "one head", 2},
+    {"one_row", "one row", 5},
 };
 
-double x_of(double size) {
-  const double at = std::clamp(size, kSmallest, kLargest);
-  return kLeft + (kRight - kLeft) * std::log10(at / kSmallest) / std::log10(kLargest / kSmallest);
+const char* colour_of(const Mark& mark, const Theme& theme) {
+  return mark.colour == 5 ? theme.limit : theme.series[std::size_t(mark.colour)];
 }
 
-std::string text(double x, double y, const char* anchor, const std::string& words) {
-  return fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, words);
+std::string short_name(const TensorFloors& tensor) {
+  constexpr std::string_view kBlock = "transformer_blocks.0.";
+  const std::string name = tensor.name.starts_with(kBlock) ? tensor.name.substr(kBlock.size()) : tensor.name;
+  return (tensor.backward ? "d " : "") + name;
 }
 
 }  // namespace
 
-std::string to_svg(const std::vector<TensorFloors>& tensors, const std::string& title) {
-  const double bottom = kTop + kLine * double(tensors.size());
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"900\" height=\"{:.0f}\" font-family=\"sans-serif\" "
-      "font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-      bottom + 30);
-  svg += fmt::format("<text x=\"20\" y=\"24\" font-size=\"15\">{}</text>\n", title);
-  svg +=
-      text(20, 42, "start",
-           "Smallest fault that is rejected, as a fraction of what is spoiled. Right of 1 a bound is blind.");
-  double x = 20;
+std::string to_svg(const std::vector<TensorFloors>& tensors, const std::string& title, const Style& style) {
+  const Theme& theme = style.theme;
+  const double left = style.narrow() ? 142 : 210, right = style.width - 24,
+               legend_lines = style.narrow() ? 3 : 1;
+  const double top = 70 + 18 * legend_lines, bottom = top + kLine * double(tensors.size());
+  const auto x_of = [&](double size) {
+    const double at = std::clamp(std::log10(std::max(size, 1e-300)), double(kSmallest), double(kLargest));
+    return left + (right - left) * (at - kSmallest) / (kLargest - kSmallest);
+  };
+  Svg svg(style, bottom + 42, title,
+          "One line a tensor; a mark is the smallest fault of its kind that is rejected");
+  svg.text(16, 24, "start", title, "", 15, true);
+  svg.text(
+      16, 42, "start",
+      style.narrow()
+          ? "Smallest rejected fault; right of 1: blind"
+          : "Smallest fault that is rejected, as a fraction of what is spoiled. Right of 1 a bound is blind.",
+      theme.muted);
+  double x = 16, y = 60;
   for (const Mark& mark : kMarks) {
-    svg += fmt::format("<circle cx=\"{:.0f}\" cy=\"60\" r=\"4\" fill=\"{}\"/>\n", x + 4, mark.colour);
-    svg += text(x + 13, 64, "start", mark.label);
-    x += 40 + 6.2 * double(std::string_view(mark.label).size());
+    const double width = 34 + 6.2 * double(std::string_view(mark.label).size());
+    if (x + width > style.width) x = 16, y += 18;
+    svg.circle(x + 4, y, 4, colour_of(mark, theme));
+    svg.text(x + 13, y + 4, "start", mark.label);
+    x += width;
   }
-  for (const double tick : {1e-3, 1e-2, 1e-1, 1.0, 10.0}) {
-    svg += fmt::format("<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.0f}\" y2=\"{2:.0f}\" stroke=\"{3}\"/>\n",
-                       x_of(tick), kTop - 6, bottom, tick == 1.0 ? "#b22222" : "#dddddd");
-    svg += text(x_of(tick), bottom + 16, "middle", fmt::format("{:g}", tick));
+  for (int power = kSmallest; power <= kLargest; ++power) {
+    const double at = x_of(std::pow(10, power));
+    svg.line(at, top - 6, at, bottom, power == 0 ? theme.limit : theme.grid);
+    svg.text(at, bottom + 16, "middle", power_of_ten(power), theme.muted);
   }
   for (std::size_t t = 0; t < tensors.size(); ++t) {
-    const TensorFloors& tensor = tensors[t];
-    const double y = kTop + kLine * double(t) + 8;
-    std::string name = tensor.name;
-    if (name.starts_with("transformer_blocks.0.")) name = name.substr(21);
-    svg += text(kLeft - 10, y + 4, "end", (tensor.backward ? "d " : "") + name);
-    if (tensor.provider_bytes)
-      svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"6\" height=\"6\" fill=\"#1f4e9c\"/>\n",
-                         kLeft - 5, y - 3);
+    const double line = top + kLine * double(t) + 8;
+    svg.text(left - 10, line + 4, "end", short_name(tensors[t]));
+    if (tensors[t].provider_bytes) svg.rect(left - 6, line - 3, 6, 6, theme.series[0]);
     for (const Mark& mark : kMarks) {
-      const auto floor = std::ranges::find(tensor.floors, mark.fault, &DetectionFloor::fault);
-      if (floor != tensor.floors.end())
-        svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"/>\n",
-                           x_of(floor->typical), y, mark.colour);
+      const auto floor = std::ranges::find(tensors[t].floors, mark.fault, &DetectionFloor::fault);
+      if (floor != tensors[t].floors.end())
+        svg.circle(x_of(floor->typical), line, 3.5, colour_of(mark, theme));
     }
   }
-  svg += text(kLeft, bottom + 28, "start",
-              "square: also held to the provider's bytes, one changed bit is rejected");
-  return svg + "</svg>\n";
+  svg.text(16, bottom + 34, "start",
+           style.narrow() ? "square: one changed bit is rejected"
+                          : "square: also held to the provider's bytes, one changed bit is rejected",
+           theme.muted);
+  return svg.code();
 }
 
 }  // namespace h3

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "harness/detection_floor.h"
+#include "harness/svg.h"
 
 namespace h3 {
 
-std::string to_svg(const std::vector<TensorFloors>& tensors, const std::string& title);
+std::string to_svg(const std::vector<TensorFloors>& tensors, const std::string& title,
+                   const Style& style = {});
 
 }  // namespace h3

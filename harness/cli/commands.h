@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "harness/grouped.h"
+
 namespace h3::cli {
 
 struct CheckFailed {};  // the command ran, and the answer is no: exit code 1
@@ -23,7 +25,6 @@ void add_fullmodel(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_power(CLI::App& app);
 void add_parallel(CLI::App& app);
-
-std::string grouped(std::int64_t number);  // 33122992896 -> "33,122,992,896"
+void add_page(CLI::App& app);
 
 }  // namespace h3::cli

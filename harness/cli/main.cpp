@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   h3::cli::add_generate(app);
   h3::cli::add_power(app);
   h3::cli::add_parallel(app);
+  h3::cli::add_page(app);
   try {
     app.parse(argc, argv);
     return 0;
