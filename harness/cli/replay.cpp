@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "harness/cli/commands.h"
+#include "harness/drift_capsule.h"
 #include "harness/progress.h"
 #include "harness/report.h"
 #include "model/atomic_file.h"
@@ -28,17 +29,20 @@ void add_replay(CLI::App& app) {
   h3 replay --layout small --repeat --report r.json    every node twice; the full report as JSON
   h3 replay --layout medium --engine cuda              the same on this machine's Hopper GPU
   h3 replay --layout tiny --backward                   and the 31 gradients of its backward, a second table
+  h3 replay --layout tiny --engine ./libmine.so --capsule found    the first drift as a file that replays anywhere
   h3 replay --block 7 --checkpoint ~/MiniMax-H3/transformer
 Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
   auto request = std::make_shared<ReplayRequest>();
   auto report_file = std::make_shared<std::string>();
+  auto capsules = std::make_shared<std::string>();
   auto as_json = std::make_shared<bool>(false);
   auto no_golden = std::make_shared<bool>(false);
   auto no_batch = std::make_shared<bool>(false);
   auto with_backward = std::make_shared<bool>(false);
   command->add_option("--block", request->block, "transformer block, 0..49")->capture_default_str();
   command->add_option("--layout", request->layout, "tiny, small, medium or 768p-124f")->capture_default_str();
-  command->add_option("--engine", request->engine, "cpu, or cuda on a Hopper GPU")->capture_default_str();
+  command->add_option("--engine", request->engine, "cpu, cuda on a Hopper GPU, or a candidate's library")
+      ->capture_default_str();
   command->add_option("--seed", request->seed, "seed of synthetic weights and inputs")->capture_default_str();
   command->add_option("--checkpoint", request->checkpoint,
                       "folder with real weights instead of synthetic ones");
@@ -49,6 +53,8 @@ Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
   command->add_flag("--no-batch-rows", *no_batch, "leave out rows alone and rows inside another sequence");
   command->add_flag("--no-golden", *no_golden, "leave out the FP64 golden");
   command->add_option("--report", *report_file, "write report.json here");
+  command->add_option("--capsule", *capsules,
+                      "folder: write the first node that leaves its strict row as a capsule");
   command->add_flag("--json", *as_json, "print the report as JSON instead of the table");
   command->callback([=] {
     request->golden = !*no_golden;
@@ -68,6 +74,15 @@ Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
     std::string tables = to_table(report, colour);
     if (backward) tables += "\n" + to_table(*backward, colour);
     std::fputs((*as_json ? json : tables).c_str(), stdout);
+    if (!capsules->empty()) {
+      std::fflush(stdout);
+      const auto path = [&] {
+        Progress bar(fmt::format("capsule {}", request->layout), kReplaySteps, Progress::Unit::steps);
+        return write_first_drift(*request, *with_backward, *capsules, steps_of(bar));
+      }();
+      std::fprintf(*as_json ? stderr : stdout, "capsule               %s\n",
+                   path ? path->c_str() : "none: every node has the bytes of its strict row");
+    }
     if (!report.accepted() || (backward && !backward->accepted())) throw CheckFailed();
   });
 }
