@@ -9,77 +9,85 @@
 namespace h3 {
 namespace {
 
-class Walk {
- public:
-  Walk(const ReplayRequest& request, const std::string& folder)
-      : request_(request), folder_(folder), run_(request), twin_(cpu_execution(run_.config)) {}
-
-  std::optional<std::string> forward(const ReplayProgress& progress) {
-    values_ = run_.inputs.candidate;
-    for (const Node& node : run_.graph.nodes) {
-      if (progress)
-        progress(std::int64_t(values_.size()) - std::int64_t(run_.graph.inputs.size()), node.name);
-      const NodeCall call = {run_.config, node, pick(node.inputs, values_),
-                             load(node.parameters, *run_.weights)};
-      const Tensor found = run(call, *run_.engine), expected = run(call, *twin_);
-      if (first_difference(node.name, expected, found, "")) return written(call, expected, found);
-      values_[node.name] = found;
-    }
-    return {};
-  }
-
-  std::optional<std::string> backward(const ReplayProgress& progress) {
-    BackwardChain chain(*run_.engine, run_.graph, std::move(values_),
-                        stand_in_output_gradient(run_.layout, run_.config, request_.seed));
-    while (!chain.done()) {
-      const Node& node = chain.next();
-      if (progress) progress(kReplaySteps, node.name + ".backward");
-      const BackwardStep step = chain.step(load(node.parameters, *run_.weights));
-      const NodeGradients twin =
-          twin_->backward(node, step.inputs, step.parameters, step.output, step.gradient);
-      NodeCall call = {run_.config, node, step.inputs, step.parameters, "", step.gradient};
-      const auto looked_at = [&](const std::string& of, const Tensor& expected,
-                                 const Tensor& found) -> std::optional<std::string> {
-        if (expected.empty() || !first_difference(of, expected, found, "")) return {};
-        call.gradient_of = of;
-        return written(call, expected, found);
-      };
-      for (std::size_t i = 0; i < node.parameters.size(); ++i)
-        if (auto path = looked_at(node.parameters[i], twin.parameters[i], step.gradients.parameters[i]))
-          return path;
-      for (std::size_t i = 0; i < node.inputs.size(); ++i)
-        if (auto path = looked_at(node.inputs[i], twin.inputs[i], step.gradients.inputs[i])) return path;
-    }
-    return {};
-  }
-
- private:
-  std::string written(const NodeCall& call, const Tensor& expected, const Tensor& found) const {
-    const nlohmann::ordered_json environment = {{"candidate", run_.engine->name()},
-                                                {"layout", request_.layout},
-                                                {"layout_sha256", run_.layout.sha256()},
-                                                {"weights", run_.weights->identity()},
-                                                {"seed", request_.seed}};
-    const auto engine = [&](const Config& config) { return engine_named(request_.engine, config); };
-    return write_capsule(folder_, capsule_of(run_.graph.name, {call}, expected, found, environment, engine));
-  }
-
-  const ReplayRequest& request_;
-  const std::string& folder_;
-  BlockRun run_;
-  std::unique_ptr<Execution> twin_;
-  Values values_;
-};
+ReplayRequest without_golden(ReplayRequest request) {
+  request.golden = false;
+  return request;
+}
 
 }  // namespace
 
-std::optional<std::string> write_first_drift(const ReplayRequest& request, bool backward,
-                                             const std::string& folder, const ReplayProgress& progress) {
-  ReplayRequest plain = request;
-  plain.golden = false;
-  Walk walk(plain, folder);
-  if (auto path = walk.forward(progress)) return path;
-  return backward ? walk.backward(progress) : std::nullopt;
+struct FirstDrift::Parts {
+  explicit Parts(const ReplayRequest& asked)
+      : request(without_golden(asked)), run(request), twin(cpu_execution(run.config)) {}
+
+  // Kernels of the GPU are rows, too, and others than the twin's.
+  bool is_the_twin(const Node& node) const {
+    return request.engine != "cuda" && run.engine->binding(node) == Binding::row;
+  }
+  void look(const NodeCall& asked, const Tensor& of_twin, const Tensor& of_engine) {
+    if (of_twin.empty() || !first_difference(asked.node.name, of_twin, of_engine, "")) return;
+    call = asked;
+    expected = of_twin;
+    found = of_engine;
+  }
+
+  ReplayRequest request;
+  BlockRun run;
+  std::unique_ptr<Execution> twin;
+  std::optional<NodeCall> call;  // what differed, whole
+  Tensor expected, found;
+};
+
+FirstDrift::FirstDrift(const ReplayRequest& request) : parts_(std::make_unique<Parts>(request)) {}
+FirstDrift::~FirstDrift() = default;
+
+ReplayObserver FirstDrift::observer() {
+  return [this](const Node& node, const Values& candidate, const Values&) {
+    if (parts_->call || parts_->is_the_twin(node)) return;
+    const NodeCall call = {parts_->run.config, node, pick(node.inputs, candidate),
+                           load(node.parameters, *parts_->run.weights)};
+    parts_->look(call, h3::run(call, *parts_->twin), candidate.at(node.name));
+  };
+}
+
+void FirstDrift::look_at_backward(const ReplayProgress& progress) {
+  Parts& p = *parts_;
+  if (p.call || p.request.engine != "cuda") return;  // a candidate's backward is the twin's
+  Values values = p.run.inputs.candidate;
+  for (const Node& node : p.run.graph.nodes)
+    values[node.name] =
+        p.run.engine->run(node, pick(node.inputs, values), load(node.parameters, *p.run.weights));
+  BackwardChain chain(*p.run.engine, p.run.graph, std::move(values),
+                      stand_in_output_gradient(p.run.layout, p.run.config, p.request.seed));
+  for (std::int64_t done = 0; !chain.done() && !p.call; ++done) {
+    const Node& node = chain.next();
+    if (progress) progress(done, node.name + ".backward");
+    const BackwardStep step = chain.step(load(node.parameters, *p.run.weights));
+    const NodeGradients twin =
+        p.twin->backward(node, step.inputs, step.parameters, step.output, step.gradient);
+    NodeCall call = {p.run.config, node, step.inputs, step.parameters, "", step.gradient};
+    for (std::size_t i = 0; i < node.parameters.size() && !p.call; ++i) {
+      call.gradient_of = node.parameters[i];
+      p.look(call, twin.parameters[i], step.gradients.parameters[i]);
+    }
+    for (std::size_t i = 0; i < node.inputs.size() && !p.call; ++i) {
+      call.gradient_of = node.inputs[i];
+      p.look(call, twin.inputs[i], step.gradients.inputs[i]);
+    }
+  }
+}
+
+std::optional<std::string> FirstDrift::write(const std::string& folder) const {
+  const Parts& p = *parts_;
+  if (!p.call) return {};
+  const nlohmann::ordered_json environment = {{"candidate", p.run.engine->name()},
+                                              {"layout", p.request.layout},
+                                              {"layout_sha256", p.run.layout.sha256()},
+                                              {"weights", p.run.weights->identity()},
+                                              {"seed", p.request.seed}};
+  const auto engine = [&](const Config& config) { return engine_named(p.request.engine, config); };
+  return write_capsule(folder,
+                       capsule_of(p.run.graph.name, {*p.call}, p.expected, p.found, environment, engine));
 }
 
 }  // namespace h3

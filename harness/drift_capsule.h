@@ -1,6 +1,7 @@
-// The first node of a block that leaves its strict row, as a capsule.
+// The first node of a replay that leaves its strict row, as a capsule.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -8,10 +9,24 @@
 
 namespace h3 {
 
-// Walks the block again, forward and where asked for backward, with the CPU twin beside the request's engine
-// on the engine's own values, and stops at the first node whose bytes differ. The capsule's path; nothing
-// when no node differs.
-std::optional<std::string> write_first_drift(const ReplayRequest& request, bool backward,
-                                             const std::string& folder, const ReplayProgress& progress = {});
+class FirstDrift {
+ public:
+  explicit FirstDrift(const ReplayRequest& request);
+  ~FirstDrift();
+
+  // Of replay_block: holds every node that is not the CPU twin's own work against the twin, on the engine's
+  // own inputs, until one differs.
+  ReplayObserver observer();
+  // The same of the backward, in a walk of its own, unless the forward differs already.
+  void look_at_backward(const ReplayProgress& progress = {});
+
+  // Reduces it, asking the engine again on smaller operands. The capsule's path; nothing when no node
+  // differs.
+  std::optional<std::string> write(const std::string& folder) const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
 
 }  // namespace h3

@@ -1,17 +1,18 @@
-// Block 0 of the narrow model with the fault of one control at one of its nodes: what a capsule is made of
+// Block 0 of the reduced model with the fault of one control at one of its nodes: what a capsule is made of
 // and a dump captured from.
 #pragma once
 
-#include "harness/controls/narrow_model.h"
+#include "harness/controls/control.h"
 #include "harness/graph_values.h"
 #include "harness/node_call.h"
+#include "model/named_configs.h"
 
 namespace h3 {
 
 // The control's fault wherever its node runs, the strict rows elsewhere.
 class FaultyExecution : public Execution {
  public:
-  explicit FaultyExecution(const Control& control, const Config& config = narrow_model().config)
+  explicit FaultyExecution(const Control& control, const Config& config = config_named("reduced"))
       : control_(control), strict_(cpu_execution(config)) {}
   std::string node() const {
     return std::string(control_.where).substr(std::string(control_.where).rfind('.') + 1);
@@ -40,22 +41,23 @@ class FaultyExecution : public Execution {
 };
 
 struct PlantedBlock {
-  const NarrowModel& model = narrow_model();
-  Graph graph = transformer_block(model.config, 0);
-  Values inputs =
-      block_inputs(model.layout, *model.weights, kDefaultSeed, 0, *model.strict, nullptr).candidate;
+  Config config = config_named("reduced");
+  PackedLayout layout = named_layout("tiny");
+  std::unique_ptr<Weights> weights = open_weights("", kDefaultSeed, config);
+  std::unique_ptr<Execution> strict = cpu_execution(config);
+  Graph graph = transformer_block(config, 0);
+  Values inputs = block_inputs(layout, *weights, kDefaultSeed, 0, *strict, nullptr).candidate;
 
   // Every value, each node computed from this execution's own.
   Values run(const Execution& execution) const {
     Values values = inputs;
     for (const Node& node : graph.nodes)
-      values[node.name] =
-          execution.run(node, pick(node.inputs, values), load(node.parameters, *model.weights));
+      values[node.name] = execution.run(node, pick(node.inputs, values), load(node.parameters, *weights));
     return values;
   }
   NodeCall call(const std::string& name, const Values& values) const {
     const Node& node = graph.node(name);
-    return {model.config, node, pick(node.inputs, values), load(node.parameters, *model.weights)};
+    return {config, node, pick(node.inputs, values), load(node.parameters, *weights)};
   }
 };
 

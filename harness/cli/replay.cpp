@@ -59,14 +59,17 @@ Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
   command->callback([=] {
     request->golden = !*no_golden;
     request->batch_rows = !*no_batch;
+    std::optional<FirstDrift> drift;
+    if (!capsules->empty()) drift.emplace(*request);
     const ReplayReport report = [&] {
       Progress bar(fmt::format("replay {}", request->layout), kReplaySteps, Progress::Unit::steps);
-      return replay_block(*request, steps_of(bar));
+      return replay_block(*request, steps_of(bar), drift ? drift->observer() : ReplayObserver());
     }();
     std::optional<BackwardReport> backward;
     if (*with_backward) {
       Progress bar(fmt::format("backward {}", request->layout), kBackwardSteps, Progress::Unit::steps);
       backward = replay_backward(*request, steps_of(bar));
+      if (drift) drift->look_at_backward(steps_of(bar));
     }
     const std::string json = (backward ? to_json(report, *backward) : to_json(report)).dump(2) + "\n";
     if (!report_file->empty()) write_file(*report_file, json);
@@ -74,12 +77,9 @@ Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
     std::string tables = to_table(report, colour);
     if (backward) tables += "\n" + to_table(*backward, colour);
     std::fputs((*as_json ? json : tables).c_str(), stdout);
-    if (!capsules->empty()) {
-      std::fflush(stdout);
-      const auto path = [&] {
-        Progress bar(fmt::format("capsule {}", request->layout), kReplaySteps, Progress::Unit::steps);
-        return write_first_drift(*request, *with_backward, *capsules, steps_of(bar));
-      }();
+    if (drift) {
+      std::fflush(stdout);  // what the engine does on smaller operands cannot take the report away
+      const auto path = drift->write(*capsules);
       std::fprintf(*as_json ? stderr : stdout, "capsule               %s\n",
                    path ? path->c_str() : "none: every node has the bytes of its strict row");
     }
