@@ -124,9 +124,12 @@ class Walk {
   }
 
   void look_at_layout(const Tensor& expected) {
-    if (const auto drift = first_difference("adaln_indices", expected, local_.at("adaln_indices"),
-                                            "layout " + report_.request.layout))
-      report_.layout_difference = drift->to_string();
+    const Tensor& got = local_.at("adaln_indices");
+    const auto ours = expected.values<std::int64_t>(), theirs = got.values<std::int64_t>();
+    const auto [own, other] = std::ranges::mismatch(ours, theirs);
+    if (own != ours.end())
+      report_.layout_difference = fmt::format("adaln_indices row {}: layout {} has {}, got {}",
+                                              own - ours.begin(), report_.request.layout, *own, *other);
   }
 
   // ---- forward

@@ -10,12 +10,12 @@ using namespace report;
 namespace {
 
 std::string judged_cells(const Paint& paint, const std::optional<DumpJudgement>& judged) {
-  if (!judged) return fmt::format("{:<26} {:>9} {:>9}", "not captured", "", "");
+  if (!judged) return fmt::format("{:<28} {:>9} {:>9}", "not captured", "", "");
   const std::string strict =
       judged->equal ? "= row"
                     : fmt::format("{}, {} of {}", judged->fault, judged->differing, judged->elements);
   const auto& golden = judged->golden;
-  return paint(judged->equal, fmt::format("{:<26}", strict)) +
+  return paint(judged->equal, fmt::format("{:<28}", strict)) +
          (golden ? paint(golden->accepted,
                          fmt::format(" {:>9.2e} {:>9.2e}", golden->relative_l2, golden->bound.value_or(0)))
                  : fmt::format(" {:>9} {:>9}", "", ""));
@@ -24,7 +24,7 @@ std::string judged_cells(const Paint& paint, const std::optional<DumpJudgement>&
 // Parameters without the graph's name, which is in the first line.
 std::string table_of(const Paint& paint, const char* what, const DumpReport& report,
                      const std::vector<DumpValue>& values) {
-  std::string out = fmt::format("{:<24} {:<16} {:<26} {:>9} {:>9}  {:<26} {:>9} {:>9}\n", what, "by",
+  std::string out = fmt::format("{:<24} {:<16} {:<28} {:>9} {:>9}  {:<28} {:>9} {:>9}\n", what, "by",
                                 "isolated", "error", "bound", "chained", "error", "bound");
   for (const DumpValue& value : values) {
     std::string name = value.value;

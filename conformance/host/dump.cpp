@@ -318,7 +318,7 @@ const LayoutRow kLayouts[] = {
     {"a_row_of_another_kind",
      [](Values& inputs) {
        Tensor indices = inputs.at("adaln_indices").clone();
-       indices.data<std::int64_t>()[7] = 0;
+       ++indices.data<std::int64_t>()[7];
        inputs["adaln_indices"] = indices;
      },
      "adaln_indices row 7"},
