@@ -6,11 +6,10 @@
 #include <numeric>
 
 #include "harness/backward_chain.h"
+#include "harness/calibrated_bound.h"
 #include "harness/compare.h"
 #include "harness/controls/narrow_model.h"
-#include "harness/controls/tensor_changes.h"
 #include "harness/graph_values.h"
-#include "harness/provider_record.h"
 #include "harness/row_subset.h"
 #include "model/synthetic_rule.h"
 
@@ -35,10 +34,6 @@ Permutation inverse(const Permutation& order) {
   return back;
 }
 
-Tensor columns(const Tensor& tensor, const Permutation& order) {
-  return spoil::columns(tensor, [&](std::int64_t c) { return order[std::size_t(c)]; });
-}
-
 // The strict rows on operands in another order, and their results put back: the same sums, added otherwise.
 class OtherOrder : public Execution {
  public:
@@ -53,7 +48,7 @@ class OtherOrder : public Execution {
   Tensor run(const Node& node, std::span<const Tensor> in, std::span<const Tensor> weights) const override {
     if (is_product(node)) {
       const Permutation depth = shuffled(seed_, node.name, in[0].cols());
-      const Tensor x[] = {columns(in[0], depth)}, w[] = {columns(weights[0], depth)};
+      const Tensor x[] = {gather_columns(in[0], depth)}, w[] = {gather_columns(weights[0], depth)};
       return strict_.run(node, x, w);
     }
     if (node.name == "attention") {
@@ -69,7 +64,8 @@ class OtherOrder : public Execution {
       const Permutation outputs = shuffled(seed_, node.name, weights[0].rows()),
                         order = shuffled(seed_ + 1, node.name, in[0].shape()[0]);
       const Tensor x[] = {gather_rows(in[0], order)}, w[] = {gather_rows(weights[0], outputs)};
-      NodeGradients g = strict_.backward(node, x, w, output, gather_rows(columns(gradient, outputs), order));
+      NodeGradients g =
+          strict_.backward(node, x, w, output, gather_rows(gather_columns(gradient, outputs), order));
       g.inputs[0] = gather_rows(g.inputs[0], inverse(order));
       g.parameters[0] = gather_rows(g.parameters[0], inverse(outputs));
       return g;
@@ -135,21 +131,6 @@ struct NarrowBlock {
   }
 };
 
-// The rules of block 0, from what one run is off the golden.
-Bound forward_bound(const Tensor& golden, const Tensor& measured) {
-  return {.relative_l2 = kForwardFactor * compare(golden, measured).relative_l2 + 1e-3};
-}
-
-Bound backward_bound(const Tensor& golden, const Tensor& measured) {
-  const Comparison error = compare(golden, measured);
-  ProviderGradient as_recorded;
-  as_recorded.dtype = measured.dtype();
-  as_recorded.relative_l2 = error.relative_l2;
-  as_recorded.max_abs = error.max_abs;
-  as_recorded.absmax = error.expected_absmax;
-  return as_recorded.bound();
-}
-
 bool same_bytes(const Tensor& a, const Tensor& b) { return compare(a, b).same_bits(); }
 
 }  // namespace
@@ -210,12 +191,12 @@ AlarmCount count_alarms(Honest variant, std::int64_t repeats,
     for (const auto& [name, tensor] : got.forward) {
       const Tensor& truth = golden.forward.at(name);
       look(name, truth, first.forward.at(name), tensor,
-           forward_bound(truth.reshaped(tensor.shape()), first.forward.at(name)));
+           calibrated_bound(truth.reshaped(tensor.shape()), first.forward.at(name)));
     }
     for (const auto& [name, tensor] : got.backward) {
       const Tensor& truth = golden.backward.at(name);
       look("d " + name, truth, first.backward.at(name), tensor,
-           backward_bound(truth.reshaped(tensor.shape()), first.backward.at(name)));
+           calibrated_gradient_bound(truth.reshaped(tensor.shape()), first.backward.at(name)));
     }
     count.alarms += refused;
     ++count.repeats;

@@ -29,8 +29,6 @@ struct AlarmCount {
   double upper_rate() const;
 };
 
-inline constexpr double kForwardFactor = 1.25, kBackwardFactor = 1.5;  // the k of either rule
-
 AlarmCount count_alarms(Honest variant, std::int64_t repeats,
                         const std::function<void(std::int64_t done)>& progress = {});
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "harness/calibrated_bound.h"
 #include "harness/report_parts.h"
 
 namespace h3 {

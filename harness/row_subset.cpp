@@ -19,6 +19,21 @@ Tensor gather_rows(const Tensor& tensor, std::span<const std::int64_t> rows) {
   return gathered;
 }
 
+Tensor gather_columns(const Tensor& tensor, std::span<const std::int64_t> columns) {
+  Shape shape = tensor.shape();
+  shape.back() = std::int64_t(columns.size());
+  const std::size_t word = size_of(tensor.dtype());
+  Tensor gathered(tensor.dtype(), shape);
+  for (std::int64_t r = 0; r < tensor.rows(); ++r)
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      require(columns[i] >= 0 && columns[i] < tensor.cols(), "gather_columns: column {} of {}", columns[i],
+              tensor.cols());
+      std::memcpy(gathered.bytes() + (std::size_t(r) * columns.size() + i) * word,
+                  tensor.bytes() + std::size_t(r * tensor.cols() + columns[i]) * word, word);
+    }
+  return gathered;
+}
+
 std::vector<Tensor> inputs_of_rows(const Node& node, std::span<const Tensor> inputs,
                                    std::span<const std::int64_t> rows) {
   std::vector<Tensor> subset;

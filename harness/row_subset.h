@@ -1,4 +1,4 @@
-// Evaluating a node on some of its rows: the batch-row checks and the stored goldens both need it.
+// Evaluating a node on some of its rows or columns: batch-row checks, stored goldens and reproducers need it.
 #pragma once
 
 #include <span>
@@ -10,6 +10,8 @@
 namespace h3 {
 
 Tensor gather_rows(const Tensor& tensor, std::span<const std::int64_t> rows);
+// Of the innermost extent: (..., cols) -> (..., columns.size()).
+Tensor gather_columns(const Tensor& tensor, std::span<const std::int64_t> columns);
 
 // The inputs with which the node computes just these rows: per-row inputs gathered, tables and keys whole.
 std::vector<Tensor> inputs_of_rows(const Node& node, std::span<const Tensor> inputs,

@@ -224,12 +224,14 @@ Tensor SafetensorsFolder::tensor(const std::string& name) const {
   return shard->tensor(name);
 }
 
-void write_safetensors(const std::string& path, std::vector<TensorSpec> specs, const TensorSource& source) {
+void write_safetensors(const std::string& path, std::vector<TensorSpec> specs, const TensorSource& source,
+                       const std::map<std::string, std::string>& metadata) {
   std::ranges::sort(specs, [](const TensorSpec& a, const TensorSpec& b) {
     return std::tuple(size_of(b.dtype), std::string_view(a.name)) <
            std::tuple(size_of(a.dtype), std::string_view(b.name));
   });
   nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
+  for (const auto& [key, text] : metadata) header["__metadata__"][key] = text;
   std::int64_t offset = 0;
   for (const TensorSpec& spec : specs) {
     require(!header.contains(spec.name), "{}: two tensors are called '{}'", path, spec.name);

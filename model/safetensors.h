@@ -81,7 +81,8 @@ class SafetensorsFolder {
 using TensorSource = std::function<Tensor(const TensorSpec& spec)>;
 
 // Same input, same bytes. Wide element types come first, then by name, so that every tensor is aligned.
-void write_safetensors(const std::string& path, std::vector<TensorSpec> specs, const TensorSource& source);
+void write_safetensors(const std::string& path, std::vector<TensorSpec> specs, const TensorSource& source,
+                       const std::map<std::string, std::string>& metadata = {});
 
 // Shards of at most `shard_bytes` of data (a larger tensor gets its own), closed in the order of `specs`,
 // then the index, last: a folder without it is not complete. Refuses a folder that already holds safetensors.

@@ -18,6 +18,8 @@ void add_replay(CLI::App& app);
 void add_provider(CLI::App& app);
 void add_fixtures(CLI::App& app);
 void add_compare(CLI::App& app);
+void add_capsule(CLI::App& app);
+void add_dump(CLI::App& app);
 void add_ulp(CLI::App& app);
 void add_diagnose(CLI::App& app);
 void add_gemm(CLI::App& app);

@@ -33,14 +33,6 @@ struct Result {
   bool equal() const { return compared > 0 && differing.empty(); }
 };
 
-bool is_hdf5(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  require(bool(file), "{}: cannot read", path);
-  char magic[8] = {};
-  file.read(magic, sizeof magic);
-  return std::string_view(magic, sizeof magic) == std::string_view("\x89HDF\r\n\x1a\n", 8);
-}
-
 Json read_report(const std::string& path) {
   std::ifstream file(path);
   const Json report = Json::parse(file, nullptr, false);

@@ -24,6 +24,8 @@ int main(int argc, char** argv) {
   h3::cli::add_provider(app);
   h3::cli::add_fixtures(app);
   h3::cli::add_compare(app);
+  h3::cli::add_capsule(app);
+  h3::cli::add_dump(app);
   h3::cli::add_ulp(app);
   h3::cli::add_diagnose(app);
   h3::cli::add_gemm(app);

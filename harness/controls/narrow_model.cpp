@@ -3,9 +3,11 @@
 #include <cstring>
 #include <map>
 
+#include "harness/calibrated_bound.h"
 #include "harness/compare.h"
 #include "harness/first_difference.h"
 #include "harness/full_model.h"
+#include "harness/node_call.h"
 #include "harness/row_subset.h"
 #include "model/named_configs.h"
 
@@ -58,16 +60,6 @@ class Planted : public Execution {
   std::string prefix_;
   mutable std::int64_t calls_ = 0;
 };
-
-Tensor widened(const Tensor& tensor) {
-  return tensor.dtype() == DType::bf16 ? tensor.to(DType::fp32) : tensor;
-}
-
-std::vector<Tensor> widened(std::span<const Tensor> tensors) {
-  std::vector<Tensor> wide;
-  for (const auto& tensor : tensors) wide.push_back(widened(tensor));
-  return wide;
-}
 
 // Runs twin and candidate side by side at every node, and hands on the twin's values.
 class SideBySide : public Execution {
@@ -147,8 +139,7 @@ class SideBySide : public Execution {
     if (!both_.at.empty()) return;  // the golden knows nothing of what both carry
     // The rule of block 0, isolated, with the twin in the provider's place.
     const Tensor truth = model_.golden->run(node, widened(inputs), widened(parameters)).reshaped(got.shape());
-    const Bound bound = {.relative_l2 = 1.25 * compare(truth, expected).relative_l2 + 1e-3};
-    found_.beyond_bound = !judge(bound, compare(truth, got)).accepted;
+    found_.beyond_bound = !judge(calibrated_bound(truth, expected), compare(truth, got)).accepted;
   }
 
   std::optional<Drift> batch_drift(const Node& node, std::span<const Tensor> inputs,
