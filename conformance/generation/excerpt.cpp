@@ -5,6 +5,7 @@
 
 #include "conformance/errors.h"
 #include "conformance/generation/sealed.h"
+#include "fixtures/path.h"
 #include "harness/trajectory_excerpt.h"
 
 namespace h3 {
@@ -63,6 +64,20 @@ TEST_P(TrajectoryExcerpt, goes_through_the_command_line) {
 }
 
 INSTANTIATE_TEST_SUITE_P(generation, TrajectoryExcerpt, testing::Values("reduced"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// Of a generation at the released size, on a machine that is not everybody's.
+class RecordedGeneration : public testing::TestWithParam<const char*> {};
+
+TEST_P(RecordedGeneration, verifies_without_its_machine) {
+  const VerifiedExcerpt verified =
+      verify_excerpt((data_root() / "ctest/recorded/generation" / GetParam()).string() + ".h5");
+  EXPECT_EQ(verified.identity.config, "released");
+  EXPECT_EQ(verified.identity.engine, "cuda on NVIDIA H200");
+  EXPECT_EQ(verified.evaluations, 49);
+}
+
+INSTANTIATE_TEST_SUITE_P(generation, RecordedGeneration, testing::Values("seed_42"),
                          [](const auto& info) { return std::string(info.param); });
 
 struct ForgedExcerptRow {
