@@ -39,6 +39,7 @@ gate() {
   "$build/h3_gate" --gate "$1" --binary "$build/h3_conformance" --required "ctest/required/$1.txt" --evidence "$build/evidence/$1" \
     --source . --time-limit "${2:-400}"
   local code=$?
+  "$build/h3_evidence" verify "$build/evidence/$1" --gate "$1" || code=1
   tar -czf "$out/$1.evidence.tar.gz" -C "$build/evidence" "$1"
   return $code
 }

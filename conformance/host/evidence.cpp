@@ -440,6 +440,14 @@ const Block0Row kBlock0Rows[] = {
      1,
      "refused: ledger.jsonl: block0/BlockNode.equals_provider/small_cuda_norm1 has xxh3_128 "
      "00000000000000000000000000000000, the provider's record says"},
+    {"no_such_node",
+     [](std::map<std::string, Json>& p) {
+       p["BlockNode.is_computed_by_its_row/tiny_cuda_norm3"] = {
+           {"layout", "tiny"}, {"node", "norm3"}, {"xxh3_128", std::string(32, '0')}};
+     },
+     {"--draws", "0"},
+     1,
+     "refused: ledger.jsonl: provider record: no node 'norm3'"},
     {"widened_limit",
      [](std::map<std::string, Json>& p) {
        p["BoundedGradient.stays_within_its_bound_of_the_golden/small_cuda_norm2"]["limit"] = "0.9";

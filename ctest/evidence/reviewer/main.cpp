@@ -118,17 +118,21 @@ int verify_command(const Options& options) {
     if (!options.signers.empty() && !signature.valid)
       found.refusals.push_back("SHA256SUMS.sig: " + signature.said);
   }
-  if (found.refusals.empty()) {
-    record = against_the_record(found.derived.verdict);
-    found.refusals = record.differences;
-  }
-  if (found.refusals.empty()) {
-    redrawn = redraw(options, found.derived.verdict);
-    for (const auto& one : redrawn.drawn)
-      if (!redrawn.equal(one))
-        found.refusals.push_back(fmt::format("ledger.jsonl: {} recorded {} for {}, the CPU twin gives {}",
-                                             one.case_name, one.xxh3_128, one.node,
-                                             redrawn.derived.at(one.node)));
+  try {
+    if (found.refusals.empty()) {
+      record = against_the_record(found.derived.verdict);
+      found.refusals = record.differences;
+    }
+    if (found.refusals.empty()) {
+      redrawn = redraw(options, found.derived.verdict);
+      for (const auto& one : redrawn.drawn)
+        if (!redrawn.equal(one))
+          found.refusals.push_back(fmt::format("ledger.jsonl: {} recorded {} for {}, the CPU twin gives {}",
+                                               one.case_name, one.xxh3_128, one.node,
+                                               redrawn.derived.at(one.node)));
+    }
+  } catch (const Error& error) {  // a node or a gradient that does not exist
+    found.refusals.push_back(fmt::format("ledger.jsonl: {}", error.what()));
   }
   const Verdict& verdict = found.derived.verdict;
   const bool accepted = found.refusals.empty() && verdict.closed();
