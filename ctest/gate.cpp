@@ -22,6 +22,7 @@
 #include "ctest/evidence/publish.h"
 #include "ctest/evidence/report.h"
 #include "ctest/evidence/seal.h"
+#include "ctest/files.h"
 #include "ctest/progress.h"
 #include "ctest/required.h"
 #include "ctest/resources.h"

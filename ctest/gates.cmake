@@ -2,7 +2,7 @@
 #
 # A gate is one CTest entry: h3_gate runs all its cases in one process and decides from the run's ledger. No discovery
 # and no skip pattern: both let a gate pass whose cases never ran. `ctest -L '^host$'` leaves its evidence under
-# <build>/evidence/host; README, "Reading the evidence", says what each file is.
+# <build>/evidence/host; ctest/README.md says what each file is.
 enable_testing()
 
 # The judge links nothing that it judges.
