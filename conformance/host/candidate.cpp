@@ -29,7 +29,7 @@ TEST_P(CandidateReplay, answers) {
       {.arguments = {build / "h3", "replay", "--layout", "tiny", "--no-golden", "--no-batch-rows", "--engine",
                      build / GetParam().library, "--capsule", scratch.path("capsules")},
        .output_file = scratch.path("log"),
-       .time_limit = 120});
+       .time_limit = 300});
   const std::string output = gate::read_file(scratch.path("log"));
   EXPECT_EQ(end.exit_code, GetParam().exit_code) << output;
   for (const auto& text : GetParam().says)
