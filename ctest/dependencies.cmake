@@ -24,7 +24,7 @@ find_library(Z_STATIC_LIBRARY libz.a)
 if(HDF5_STATIC_LIBRARY AND SZ_STATIC_LIBRARY AND AEC_STATIC_LIBRARY AND Z_STATIC_LIBRARY)
   set(in_an_executable $<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>)
   add_library(h3_hdf5 INTERFACE)
-  target_include_directories(h3_hdf5 INTERFACE ${HDF5_INCLUDE_DIRS})
+  target_include_directories(h3_hdf5 SYSTEM INTERFACE ${HDF5_INCLUDE_DIRS})
   target_link_libraries(h3_hdf5 INTERFACE
     $<${in_an_executable}:${HDF5_STATIC_LIBRARY};${SZ_STATIC_LIBRARY};${AEC_STATIC_LIBRARY};${Z_STATIC_LIBRARY};m>
     $<$<NOT:${in_an_executable}>:hdf5::hdf5>
