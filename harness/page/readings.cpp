@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "harness/calibrated_bound.h"
 #include "harness/false_alarms.h"
 #include "model/error.h"
 #include "model/graph.h"
