@@ -633,7 +633,8 @@ TEST_P(RecordedEvidence, verifies_without_its_machine) {
            {"verify", (data_root() / "ctest/recorded" / GetParam()).string(), "--gate", GetParam()});
   EXPECT_EQ(gate.end.exit_code, 0) << gate.output;
 }
-INSTANTIATE_TEST_SUITE_P(host, RecordedEvidence, testing::Values("parallel_nccl"),
+INSTANTIATE_TEST_SUITE_P(host, RecordedEvidence,
+                         testing::Values("block0_cuda", "generation_cuda", "parallel_nccl"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
