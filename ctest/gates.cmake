@@ -48,6 +48,8 @@ add_candidate(example_candidate_fused gate_residual FUSED)
 add_candidate(other_version other_version)
 add_candidate(no_candidate no_candidate)
 
+h3_small(h3_gate_parts h3_gate h3_evidence h3_conformance h3_false_greens)
+
 # A machine with a GPU, as far as NVIDIA's management library would say.
 add_library(h3_nvml_stub SHARED conformance/host/nvml_stub.c)
 set_target_properties(h3_nvml_stub PROPERTIES PREFIX "" OUTPUT_NAME libnvidia-ml SUFFIX .so.1
