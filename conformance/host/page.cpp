@@ -481,6 +481,22 @@ TEST_P(PageLimit, holds_however_many_cases_there_are) {
       << "what failed is listed";
 }
 
+// All gates of engine cuda on a machine without a GPU.
+TEST_P(PageLimit, says_once_why_nothing_ran) {
+  std::vector<Case> cases;
+  for (int i = 0; i < GetParam(); ++i)
+    cases.push_back({fmt::format("some/Fixture{}.is_as_promised/row_{}", i / 100, i), "skipped"});
+  Sources sources;
+  sources.gate("some", cases, "not closed");
+  std::size_t bytes = 0;
+  const auto files = page::static_page(sources.run(), nullptr);
+  for (const page::File& file : files) bytes += file.bytes.size();
+  EXPECT_LE(bytes, page::kMostPageBytes / 2);
+  const std::string html = index_of(files).bytes;
+  EXPECT_NE(html.find("all 100 cases<"), std::string::npos);
+  EXPECT_EQ(html.find("is_as_promised row_7<"), std::string::npos);
+}
+
 INSTANTIATE_TEST_SUITE_P(host, PageLimit, testing::Values(12000),
                          [](const auto& info) { return fmt::format("cases_{}", info.param); });
 

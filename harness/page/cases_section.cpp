@@ -40,21 +40,44 @@ std::string property(const CaseVerdict& one, const char* key) {
 
 double value_of(const std::string& text) { return text.empty() ? kNone : std::strtod(text.c_str(), nullptr); }
 
+Markup outcome_cell(const CaseVerdict& one) {
+  const bool passed = one.outcome == Outcome::passed;
+  return cell(passed                           ? "✓"
+              : one.outcome == Outcome::failed ? "✗ failed"
+                                               : "✗ not run",
+              passed ? "good" : "bad");
+}
+
+Markup why(const CaseVerdict& one) {
+  return element("tr", {{"class", "why"}}, element("td", {{"colspan", "5"}}, one.message.substr(0, 400)));
+}
+
 Markup line_of(const CaseVerdict& one, const std::string& from) {
   const std::string measured = property(one, "measured"), limit = property(one, "limit");
-  const bool passed = one.outcome == Outcome::passed;
   Markup line = head(claim_of(one.name));
-  line << cell(passed                           ? "✓"
-               : one.outcome == Outcome::failed ? "✗ failed"
-                                                : "✗ not run",
-               passed ? "good" : "bad");
+  line << outcome_cell(one);
   line << (from.empty() ? cell("–", "n") : number_cell("seconds", fmt::format("{:.2f}", one.seconds)));
   line << (measured.empty() ? cell("") : number_cell("properties/measured", scientific(value_of(measured))));
   line << (limit.empty() ? cell("") : number_cell("properties/limit", scientific(value_of(limit))));
   Markup code = row(from, line);
-  if (!passed)
-    code << element("tr", {{"class", "why"}}, element("td", {{"colspan", "5"}}, one.message.substr(0, 400)));
+  if (one.outcome != Outcome::passed) code << why(one);
   return code;
+}
+
+// Cases that all ended alike without passing, for want of a GPU say, are one line.
+bool all_alike(const Group& group) {
+  const CaseVerdict& first = *group.cases.front();
+  return group.cases.size() > 1 && group.passed == 0 &&
+         std::ranges::all_of(group.cases, [&](const CaseVerdict* one) {
+           return one->outcome == first.outcome && one->message == first.message;
+         });
+}
+
+Markup line_of_all(const Group& group) {
+  const CaseVerdict& first = *group.cases.front();
+  Markup line = head(fmt::format("all {} cases", group.cases.size()));
+  line << outcome_cell(first) << cell("–", "n") << cell("") << cell("");
+  return row("", line) << why(first);
 }
 
 // Where each case ended: its last case_end in the ledger.
@@ -85,15 +108,19 @@ Markup gate_cases(const Run& run, const GateRun& gate, std::size_t& bytes) {
                 .columns = {"claim and row", "outcome", "seconds", "measured", "limit"},
                 .kind = "cases searchable"};
     Markup short_rows;
-    for (const CaseVerdict* one : group.cases) {
-      const auto at = place.find(one->name);
-      const Markup line = line_of(*one, at == place.end() ? "" : at->second);
-      table.rows << line;
-      if (one->outcome != Outcome::passed) short_rows << line;
-    }
-    if (bytes + table.rows.code.size() > kMostBytes) {
-      left_out += group.passed;
-      table.rows = short_rows;
+    if (all_alike(group)) {
+      table.rows << line_of_all(group);
+    } else {
+      for (const CaseVerdict* one : group.cases) {
+        const auto at = place.find(one->name);
+        const Markup line = line_of(*one, at == place.end() ? "" : at->second);
+        table.rows << line;
+        if (one->outcome != Outcome::passed) short_rows << line;
+      }
+      if (bytes + table.rows.code.size() > kMostBytes) {
+        left_out += group.passed;
+        table.rows = short_rows;
+      }
     }
     bytes += table.rows.code.size();
     const Markup summary = element("span", {{"class", "fixture"}}, fixture) +
