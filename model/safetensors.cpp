@@ -31,9 +31,15 @@ constexpr TypeName kTypeNames[] = {{DType::bf16, "BF16"},
                                    {DType::fp64, "F64"},
                                    {DType::i64, "I64"}};
 
+// What an error may repeat: it stays one line.
+bool is_printable(std::string_view text) {
+  return std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
 DType dtype_from(std::string_view name, const std::string& where) {
   for (const TypeName& type : kTypeNames)
     if (type.name == name) return type.dtype;
+  require(is_printable(name), "{}: its dtype holds a control character", where);
   fail("{}: dtype {} is not supported (BF16, F16, F32, F64, I64 are)", where, name);
 }
 
@@ -133,6 +139,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path)
       entry.get_to(metadata_);
       continue;
     }
+    require(is_printable(name), "{}: the name of a tensor holds a control character", path);
     const std::string where = fmt::format("{}: tensor '{}'", path, name);
     StoredTensor tensor = parse_entry(name, entry, where);
     require(tensor.begin <= tensor.end, "{}: begins at {} after its end {}", where, tensor.begin, tensor.end);
@@ -173,8 +180,10 @@ SafetensorsIndex read_index(const std::string& path) {
   SafetensorsIndex index;
   json["metadata"]["total_size"].get_to(index.total_size);
   for (const auto& [name, file] : json["weight_map"].items()) {
+    require(is_printable(name), "{}: the name of a tensor holds a control character", path);
     require(file.is_string(), "{}: tensor '{}' has no file name", path, name);
     const auto& text = file.get_ref<const std::string&>();
+    require(is_printable(text), "{}: tensor '{}' has a file name with a control character", path, name);
     require(!text.empty() && fs::path(text).filename() == text && text != "." && text != "..",
             "{}: tensor '{}' is said to lie in '{}', expected a file in this folder", path, name, text);
     index.weight_map[name] = text;
