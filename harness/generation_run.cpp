@@ -131,10 +131,6 @@ std::int64_t count_saved(const Files& files, std::int64_t evaluations) {
   return saved;
 }
 
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() && std::ranges::equal(a.byte_span(), b.byte_span());
-}
-
 void require_finite(const Values& velocity, std::int64_t evaluation) {
   for (const auto& [name, tensor] : velocity) {
     const auto values = tensor.values<float>();

@@ -13,8 +13,6 @@ namespace {
 constexpr const char* kSchema = "h3.trajectory.v1";
 constexpr int kQuickly = 1;  // deflate: noise hardly shrinks
 
-std::string group_of(std::int64_t evaluation) { return fmt::format("step_{:03}", evaluation); }
-
 Tensor tensor_of(const std::vector<float>& values) {
   Tensor tensor(DType::fp32, {std::int64_t(values.size())});
   std::ranges::copy(values, tensor.data<float>());
@@ -30,10 +28,6 @@ std::vector<std::pair<std::string, Tensor>> schedules_of(const GenerationContrac
           {"audio_timesteps", tensor_of(audio.timesteps)}};
 }
 
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() && std::ranges::equal(a.byte_span(), b.byte_span());
-}
-
 void require_same(const std::string& what, const Tensor& derived, const Tensor& recorded) {
   if (same_bytes(derived, recorded)) return;
   const Comparison c = compare(derived, recorded);
@@ -43,6 +37,12 @@ void require_same(const std::string& what, const Tensor& derived, const Tensor& 
 }
 
 }  // namespace
+
+std::string step_group(std::int64_t evaluation) { return fmt::format("step_{:03}", evaluation); }
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && std::ranges::equal(a.byte_span(), b.byte_span());
+}
 
 Values step_tensors(const Values& velocity, const GenerationState& after) {
   return {{"video_velocity", velocity.at("video_output")},
@@ -97,7 +97,7 @@ void write_trajectory(const std::string& path, const GenerationContract& contrac
   file.write("initial/audio_rows", initial.audio_rows);
   for (const StepRecord& record : records) {
     const Values step = steps(record.evaluation);
-    const std::string group = group_of(record.evaluation);
+    const std::string group = step_group(record.evaluation);
     for (const char* name : kStepTensors) file.write(group + "/" + name, step.at(name));
     file.attribute(group, "inputs", record.inputs);
     file.attribute(group, "link", record.link);
@@ -117,7 +117,7 @@ Trajectory::Trajectory(const std::string& path) : file_(path) {
   const auto groups = file_.list();
   const auto steps =
       std::ranges::count_if(groups, [](const auto& name) { return name.starts_with("step_"); });
-  require(steps == evaluations() && file_.contains(group_of(evaluations() - 1)),
+  require(steps == evaluations() && file_.contains(step_group(evaluations() - 1)),
           "{}: {} steps, the contract has {}", path, steps, evaluations());
 }
 
@@ -129,12 +129,12 @@ GenerationState Trajectory::initial() const {
 
 Values Trajectory::step(std::int64_t evaluation) const {
   Values values;
-  for (const char* name : kStepTensors) values[name] = file_.read(group_of(evaluation) + "/" + name);
+  for (const char* name : kStepTensors) values[name] = file_.read(step_group(evaluation) + "/" + name);
   return values;
 }
 
 StepRecord Trajectory::record(std::int64_t evaluation) const {
-  const std::string group = group_of(evaluation);
+  const std::string group = step_group(evaluation);
   StepRecord record{
       evaluation, file_.string_attribute(group, "inputs"), {}, file_.string_attribute(group, "link")};
   for (const char* name : kStepTensors)
@@ -156,7 +156,7 @@ void verify_trajectory(const Trajectory& trajectory) {
   const Tensor text = text_condition(contract);
   std::string link = first_link(trajectory.identity(), state);
   for (std::int64_t evaluation = 0; evaluation < trajectory.evaluations(); ++evaluation) {
-    const std::string where = fmt::format("{}: {}", trajectory.path(), group_of(evaluation));
+    const std::string where = fmt::format("{}: {}", trajectory.path(), step_group(evaluation));
     const PackedLayout layout = contract.layout(evaluation);
     const Values step = trajectory.step(evaluation);
     const std::string inputs = sha256_of(evaluation_inputs(layout, state, text));

@@ -12,8 +12,6 @@ namespace {
 
 constexpr const char* kSchema = "h3.trajectory_excerpt.v1";
 
-std::string group_of(std::int64_t evaluation) { return fmt::format("step_{:03}", evaluation); }
-
 // Distinct, ascending; all of them where there are no more.
 std::vector<std::int64_t> rows_drawn_by(const std::string& seal, const std::string& modality,
                                         std::int64_t rows, std::int64_t wanted) {
@@ -62,10 +60,7 @@ Tensor of_step(const Tensor& stacked, std::int64_t evaluation) {
 }
 
 void require_same(const std::string& what, const Tensor& derived, const Tensor& recorded) {
-  require(derived.shape() == recorded.shape(), "{}: {}, expected {}", what, to_string(recorded.shape()),
-          to_string(derived.shape()));
-  require(std::ranges::equal(derived.byte_span(), recorded.byte_span()),
-          "{}: not what follows from the velocities", what);
+  require(same_bytes(derived, recorded), "{}: not what follows from the velocities", what);
 }
 
 }  // namespace
@@ -84,7 +79,7 @@ void write_excerpt(const std::string& path, const Trajectory& trajectory, std::i
   for (std::int64_t evaluation = 0; evaluation < evaluations; ++evaluation) {
     const Values step = trajectory.step(evaluation);
     const StepRecord record = trajectory.record(evaluation);
-    const std::string group = group_of(evaluation);
+    const std::string group = step_group(evaluation);
     file.group(group);
     file.attribute(group, "inputs", record.inputs);
     file.attribute(group, "link", record.link);
@@ -131,7 +126,7 @@ VerifiedExcerpt verify_excerpt(const std::string& path) {
   GenerationState state = rows.of(initial);
   std::string link = first_link(identity, initial);
   for (std::int64_t evaluation = 0; evaluation < evaluations; ++evaluation) {
-    const std::string group = group_of(evaluation), where = path + ": " + group;
+    const std::string group = step_group(evaluation), where = path + ": " + group;
     const PackedLayout layout = contract.layout(evaluation);
     StepRecord record{evaluation, file.string_attribute(group, "inputs"), {}, ""};
     for (const char* name : kStepTensors)
