@@ -14,7 +14,7 @@
 
 #include <memory>
 
-#include "harness/compare.h"
+#include "harness/compare/compare.h"
 
 namespace h3 {
 

@@ -6,8 +6,9 @@
 #include <string_view>
 
 #include "fixtures/path.h"
-#include "harness/this_process.h"
+#include "harness/report/this_process.h"
 #include "model/digest.h"
+#include "model/text.h"
 
 namespace h3 {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "harness/ledger.h"
+#include "harness/report/ledger.h"
 
 namespace h3 {
 

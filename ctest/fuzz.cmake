@@ -25,8 +25,8 @@ endfunction()
 add_fuzz_target(safetensors RUNS 50000)
 add_fuzz_target(hdf5 RUNS 5000 LIBRARIES h3_fixtures)
 add_fuzz_target(contract RUNS 20000 CORPUS fixtures/generation)
-add_fuzz_target(ensemble RUNS 20000 SOURCES harness/full_model_ensemble.cpp)
-add_fuzz_target(ledger RUNS 10000 SOURCES harness/ledger.cpp ctest/verdict.cpp ctest/junit.cpp
+add_fuzz_target(ensemble RUNS 20000 SOURCES harness/full_model/full_model_ensemble.cpp)
+add_fuzz_target(ledger RUNS 10000 SOURCES harness/report/ledger.cpp ctest/verdict.cpp ctest/junit.cpp
                 CORPUS ctest/recorded/parallel_nccl)
 add_fuzz_target(required RUNS 20000 SOURCES ctest/required.cpp ctest/child.cpp ctest/files.cpp
                 CORPUS ctest/recorded/parallel_nccl)

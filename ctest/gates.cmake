@@ -14,15 +14,15 @@ if(NOT GTest_FOUND OR NOT pugixml_FOUND)
   message(STATUS "h3: no GoogleTest or no pugixml: the gates are not built")
   return()
 endif()
-add_executable(h3_gate ctest/gate.cpp harness/ledger.cpp)
+add_executable(h3_gate ctest/gate.cpp harness/report/ledger.cpp)
 target_link_libraries(h3_gate PRIVATE h3_gate_parts CLI11::CLI11)
 
 # The reviewer's program has the CPU twins and no GPU code: the twins' objects without the kernels that h3_kernels brings
 # along, what walks a block with them, and what reads the provider's record.
 file(GLOB reviewer CONFIGURE_DEPENDS ctest/evidence/reviewer/*.cpp)
-add_executable(h3_evidence ${reviewer} harness/ledger.cpp harness/twin_digests.cpp harness/block_inputs.cpp
-               harness/boundary_nodes.cpp harness/execution.cpp harness/execution_cpu.cpp harness/graph_values.cpp
-               harness/provider_record.cpp harness/compare.cpp $<TARGET_OBJECTS:h3_kernels>)
+add_executable(h3_evidence ${reviewer} harness/report/ledger.cpp harness/replay/twin_digests.cpp harness/execution/block_inputs.cpp
+               harness/execution/boundary_nodes.cpp harness/execution/execution.cpp harness/execution/execution_cpu.cpp harness/execution/graph_values.cpp
+               harness/execution/provider_record.cpp harness/compare/compare.cpp $<TARGET_OBJECTS:h3_kernels>)
 target_link_libraries(h3_evidence PRIVATE h3_gate_parts h3_fixtures CLI11::CLI11)
 
 # Tests are linked as sources: a linker drops test objects out of a static library that nothing refers to.

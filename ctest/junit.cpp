@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/error.h"
+#include "model/text.h"
 
 namespace h3::gate {
 namespace {

@@ -1,7 +1,7 @@
 // Applies kernel mutants (ctest/mutants.json) one at a time to a copy of the source tree, builds the cases
 // and runs them, and records who killed which. The copy and its build are in a folder of their own: no mutant
 // ever comes near the tree or the build that is shipped.
-#include "harness/mutants.h"
+#include "harness/power/mutants.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/ledger.h"
+#include "harness/report/ledger.h"
 
 namespace h3::gate {
 

@@ -1,14 +1,16 @@
-// Errors that a person has to act on: one line, naming what, where and what was expected.
+// Errors that a person has to act on: one line, naming what, where and what was expected. What a message
+// quotes from a file or a name stays on that line (model/text.h).
 #pragma once
 
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <string>
 
 namespace h3 {
 
 struct Error : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& message);
 };
 
 template <class... Args>

@@ -19,10 +19,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& what) {
     if (event == Event::object_end) keys.pop_back();
     if (event == Event::key) {
       const auto& key = value.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second) {
-        const std::string quoted = value.dump(-1, ' ', true);  // escaped: the error stays one line
-        fail("{}: '{}' appears twice", what, quoted.substr(1, quoted.size() - 2));
-      }
+      require(keys.back().insert(key).second, "{}: '{}' appears twice", what, key);
     }
     return true;
   };

@@ -1,11 +1,11 @@
 // Time and peak memory of block 0 at its real width, chained forward, and forward with backward: the
 // candidate alone, without golden and checks.
-#include "harness/replay.h"
+#include "harness/replay/replay.h"
 
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
-#include "harness/replay_backward.h"
+#include "harness/replay/replay_backward.h"
 
 namespace h3 {
 namespace {

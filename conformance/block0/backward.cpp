@@ -7,7 +7,7 @@
 #include <span>
 
 #include "conformance/block0/runs.h"
-#include "harness/replay_backward.h"
+#include "harness/replay/replay_backward.h"
 
 namespace h3 {
 namespace {

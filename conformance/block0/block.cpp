@@ -5,7 +5,7 @@
 #include <span>
 
 #include "conformance/block0/runs.h"
-#include "harness/replay.h"
+#include "harness/replay/replay.h"
 
 namespace h3 {
 namespace {

@@ -10,11 +10,11 @@
 
 #include "conformance/block0/runs.h"
 #include "conformance/claims.h"
-#include "harness/backward_chain.h"
-#include "harness/block_inputs.h"
-#include "harness/cuda_block_backward.h"
-#include "harness/cuda_graph.h"
-#include "harness/graph_values.h"
+#include "harness/execution/backward_chain.h"
+#include "harness/execution/block_inputs.h"
+#include "harness/execution/cuda_block_backward.h"
+#include "harness/execution/cuda_graph.h"
+#include "harness/execution/graph_values.h"
 #include "kernels/cuda/device.h"
 #include "model/layout.h"
 

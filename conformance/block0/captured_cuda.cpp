@@ -10,9 +10,9 @@
 
 #include "conformance/block0/runs.h"
 #include "conformance/claims.h"
-#include "harness/block_inputs.h"
-#include "harness/cuda_block.h"
-#include "harness/cuda_graph.h"
+#include "harness/execution/block_inputs.h"
+#include "harness/execution/cuda_block.h"
+#include "harness/execution/cuda_graph.h"
 #include "kernels/cuda/device.h"
 #include "model/layout.h"
 

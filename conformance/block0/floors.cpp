@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <ostream>
 
-#include "harness/detection_floor.h"
+#include "harness/power/detection_floor.h"
 
 namespace h3 {
 namespace {

@@ -7,7 +7,7 @@
 #include "conformance/errors.h"
 #include "conformance/scratch.h"
 #include "fixtures/path.h"
-#include "harness/full_model_bounds.h"
+#include "harness/full_model/full_model_bounds.h"
 #include "model/atomic_file.h"
 #include "model/digest.h"
 #include "model/fingerprint.h"

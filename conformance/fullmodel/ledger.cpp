@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "conformance/fullmodel/reduced.h"
-#include "harness/drift_ledger.h"
+#include "harness/full_model/drift_ledger.h"
 
 namespace h3 {
 namespace {

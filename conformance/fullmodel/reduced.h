@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/full_model_check.h"
+#include "harness/full_model/full_model_check.h"
 #include "model/named_configs.h"
 
 namespace h3 {

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "harness/boundary_nodes.h"
+#include "harness/execution/boundary_nodes.h"
 #include "model/fingerprint.h"
 #include "model/named_configs.h"
 

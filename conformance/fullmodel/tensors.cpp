@@ -9,7 +9,7 @@
 
 #include "conformance/block0/runs.h"
 #include "conformance/fullmodel/reduced.h"
-#include "harness/power.h"
+#include "harness/power/power.h"
 
 namespace h3 {
 namespace {

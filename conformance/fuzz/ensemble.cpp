@@ -1,6 +1,6 @@
 // The record that the full model's bounds are made of, and the rule that makes them.
 #include "conformance/fuzz/target.h"
-#include "harness/full_model_ensemble.h"
+#include "harness/full_model/full_model_ensemble.h"
 #include "model/json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,5 @@
 // A gate's ledger, the verdict that follows from it, and the XML that shows it.
-#include "harness/ledger.h"
+#include "harness/report/ledger.h"
 
 #include "conformance/fuzz/target.h"
 #include "ctest/junit.h"

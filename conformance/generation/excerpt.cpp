@@ -6,7 +6,7 @@
 #include "conformance/errors.h"
 #include "conformance/generation/sealed.h"
 #include "fixtures/path.h"
-#include "harness/trajectory_excerpt.h"
+#include "harness/generation/trajectory_excerpt.h"
 
 namespace h3 {
 namespace {

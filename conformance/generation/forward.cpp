@@ -3,8 +3,8 @@
 
 #include "conformance/claims.h"
 #include "conformance/generation/reduced.h"
-#include "harness/full_model.h"
-#include "harness/model_forward.h"
+#include "harness/full_model/full_model.h"
+#include "harness/generation/model_forward.h"
 
 namespace h3 {
 namespace {

@@ -1,6 +1,6 @@
 // How far pictures and sound are apart: what each number is for faults whose answer is known, and what is
 // refused.
-#include "harness/media.h"
+#include "harness/generation/media.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include "conformance/claims.h"
 #include "conformance/errors.h"
 #include "conformance/generation/reduced.h"
-#include "harness/compare.h"
-#include "harness/stand_in_decoder.h"
+#include "harness/compare/compare.h"
+#include "harness/generation/stand_in_decoder.h"
 #include "model/synthetic.h"
 
 namespace h3 {

@@ -1,5 +1,5 @@
 // Strips and curves: what they show is what was measured, and every viewer can read them.
-#include "harness/pictures.h"
+#include "harness/generation/pictures.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "conformance/claims.h"
 #include "conformance/generation/reduced.h"
-#include "harness/stand_in_decoder.h"
+#include "harness/generation/stand_in_decoder.h"
 #include "model/atomic_file.h"
 
 namespace h3 {

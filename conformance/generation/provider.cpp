@@ -7,11 +7,11 @@
 
 #include "conformance/claims.h"
 #include "conformance/generation/reduced.h"
-#include "harness/compare.h"
-#include "harness/full_model.h"
-#include "harness/full_model_bounds.h"
-#include "harness/power.h"
-#include "harness/stand_in_decoder.h"
+#include "harness/compare/compare.h"
+#include "harness/full_model/full_model.h"
+#include "harness/full_model/full_model_bounds.h"
+#include "harness/generation/stand_in_decoder.h"
+#include "harness/power/power.h"
 
 namespace h3 {
 namespace {

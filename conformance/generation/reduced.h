@@ -11,9 +11,9 @@
 #include "ctest/child.h"
 #include "ctest/files.h"
 #include "fixtures/path.h"
-#include "harness/generation_run.h"
-#include "harness/model_forward.h"
-#include "harness/trajectory.h"
+#include "harness/generation/generation_run.h"
+#include "harness/generation/model_forward.h"
+#include "harness/generation/trajectory.h"
 #include "model/digest.h"
 #include "model/named_configs.h"
 

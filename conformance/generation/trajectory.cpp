@@ -1,5 +1,5 @@
 // The sealed record of a run: what it promises is derived again, and where two of them part is named.
-#include "harness/trajectory.h"
+#include "harness/generation/trajectory.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 
 #include "conformance/claims.h"
 #include "conformance/errors.h"
-#include "harness/backward_chain.h"
-#include "harness/report.h"
+#include "harness/execution/backward_chain.h"
+#include "harness/replay/report.h"
 #include "model/digest.h"
 
 namespace h3 {

@@ -1,6 +1,6 @@
 // Capsules: a planted fault is reduced to its node, row, head and columns, and what is left replays elsewhere
 // to the same verdict; nothing larger than 1 MB, nothing damaged, nothing where nothing drifts.
-#include "harness/capsule.h"
+#include "harness/capsule/capsule.h"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 #include "ctest/child.h"
 #include "ctest/files.h"
 #include "fixtures/hdf5.h"
-#include "harness/controls/tensor_changes.h"
-#include "harness/first_difference.h"
+#include "harness/compare/first_difference.h"
+#include "harness/power/controls/tensor_changes.h"
 #include "model/atomic_file.h"
 #include "model/synthetic.h"
 

@@ -1,5 +1,5 @@
 // The comparator: what it measures, what a bound accepts, and that no usual way of fooling it works.
-#include "harness/compare.h"
+#include "harness/compare/compare.h"
 
 #include <gtest/gtest.h>
 

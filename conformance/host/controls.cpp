@@ -11,7 +11,7 @@
 #include "ctest/child.h"
 #include "ctest/files.h"
 #include "fixtures/path.h"
-#include "harness/controls/control.h"
+#include "harness/power/controls/control.h"
 
 namespace h3 {
 

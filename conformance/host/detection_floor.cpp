@@ -1,6 +1,6 @@
 // Detection floors: a fault just below is accepted and one just above is rejected; what a bound cannot see is
 // said; and no recorded bound of block 0 accepts a tensor of zeros.
-#include "harness/detection_floor.h"
+#include "harness/power/detection_floor.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Softmax rows and growth of error: known entropies, and what a diagnosis shows of them.
-#include "harness/diagnosis.h"
+#include "harness/replay/diagnosis.h"
 
 #include <gtest/gtest.h>
 

@@ -11,10 +11,10 @@
 #include "ctest/child.h"
 #include "ctest/files.h"
 #include "fixtures/hdf5.h"
-#include "harness/backward_chain.h"
-#include "harness/capsule.h"
-#include "harness/controls/tensor_changes.h"
-#include "harness/dump_check.h"
+#include "harness/capsule/capsule.h"
+#include "harness/capsule/dump_check.h"
+#include "harness/execution/backward_chain.h"
+#include "harness/power/controls/tensor_changes.h"
 #include "model/atomic_file.h"
 
 namespace h3 {

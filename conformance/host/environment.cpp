@@ -10,7 +10,7 @@
 
 #include "conformance/host/gate_run.h"
 #include "fixtures/path.h"
-#include "harness/this_process.h"
+#include "harness/report/this_process.h"
 #include "model/digest.h"
 
 namespace h3 {

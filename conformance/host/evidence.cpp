@@ -18,10 +18,10 @@
 #include "ctest/evidence/seal.h"
 #include "ctest/evidence/verify.h"
 #include "fixtures/path.h"
-#include "harness/compare.h"
-#include "harness/ledger.h"
-#include "harness/provider_record.h"
-#include "harness/twin_digests.h"
+#include "harness/compare/compare.h"
+#include "harness/execution/provider_record.h"
+#include "harness/replay/twin_digests.h"
+#include "harness/report/ledger.h"
 #include "model/digest.h"
 
 namespace h3 {

@@ -1,6 +1,6 @@
 // An honest run is not refused: an unchanged one repeats to the byte, and others that compute the same in
 // another order, or from inputs that another rounding left, stay inside the bounds.
-#include "harness/false_alarms.h"
+#include "harness/power/false_alarms.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 
 #include "fixtures/hdf5.h"
 #include "fixtures/path.h"
-#include "harness/golden_rows.h"
+#include "harness/replay/golden_rows.h"
 #include "model/digest.h"
 #include "model/json.h"
 

@@ -29,8 +29,8 @@
 #include "golden/swiglu.h"
 #include "golden/timestep_mlp.h"
 #include "golden/video_patch_pack_unpack.h"
-#include "harness/block_inputs.h"
-#include "harness/execution.h"
+#include "harness/execution/block_inputs.h"
+#include "harness/execution/execution.h"
 #include "model/parallel.h"
 
 namespace h3 {

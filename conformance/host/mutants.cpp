@@ -1,6 +1,6 @@
 // The catalogue of kernel mutants applies to the sources as they are, and the record of who killed them is of
 // these sources.
-#include "harness/mutants.h"
+#include "harness/power/mutants.h"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,9 @@
 // and a dump captured from.
 #pragma once
 
-#include "harness/controls/control.h"
-#include "harness/graph_values.h"
-#include "harness/node_call.h"
+#include "harness/execution/graph_values.h"
+#include "harness/execution/node_call.h"
+#include "harness/power/controls/control.h"
 #include "model/named_configs.h"
 
 namespace h3 {

@@ -1,5 +1,5 @@
 // The power of bounds: what the smallest noticed fault is, and that a bound without power is refused.
-#include "harness/power.h"
+#include "harness/power/power.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // h3 gemm: what its table says of bytes and times, and that it refuses where there is no Hopper GPU.
-#include "harness/product_race.h"
+#include "harness/replay/product_race.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include "conformance/errors.h"
 #include "conformance/scratch.h"
 #include "fixtures/hdf5.h"
-#include "harness/compare.h"
-#include "harness/provider_record.h"
+#include "harness/compare/compare.h"
+#include "harness/execution/provider_record.h"
 #include "model/digest.h"
 #include "model/synthetic.h"
 

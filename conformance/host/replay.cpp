@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "fixtures/path.h"
-#include "harness/report.h"
-#include "harness/row_subset.h"
+#include "harness/execution/row_subset.h"
+#include "harness/replay/report.h"
 #include "model/digest.h"
 #include "model/json.h"
 
@@ -161,7 +161,7 @@ void expect_required(const nlohmann::json& schema, const nlohmann::json& value, 
 }
 
 TEST_P(ReplayJson, has_what_the_schema_requires) {
-  const auto schema = read_json((data_root() / "harness/report.schema.json").string());
+  const auto schema = read_json((data_root() / "harness/replay/report.schema.json").string());
   ReplayReport report = clean_report();
   report.boundaries.push_back({"rotary_cos", "00", {264, 96}, true});
   const nlohmann::json json = nlohmann::json::parse(to_json(report).dump());

@@ -1,12 +1,12 @@
 // A sum in another order has another certificate.
-#include "harness/summation_order.h"
+#include "harness/power/summation_order.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <ostream>
 
-#include "harness/controls/tensor_changes.h"
+#include "harness/power/controls/tensor_changes.h"
 #include "kernels/linear.h"
 
 namespace h3 {

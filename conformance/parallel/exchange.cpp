@@ -1,5 +1,5 @@
 // Gate parallel: exchanges between ranks. They move bytes, count them, and name the rank that does not come.
-#include "harness/exchange.h"
+#include "harness/parallel/exchange.h"
 
 #include <gtest/gtest.h>
 

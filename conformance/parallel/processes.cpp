@@ -11,7 +11,7 @@
 #include "conformance/scratch.h"
 #include "ctest/child.h"
 #include "ctest/files.h"
-#include "harness/exchange_nccl.h"
+#include "harness/parallel/exchange_nccl.h"
 #include "model/named_configs.h"
 #include "model/synthetic.h"
 

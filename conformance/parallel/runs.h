@@ -8,7 +8,7 @@
 #include <string>
 
 #include "conformance/block0/runs.h"
-#include "harness/parallel_block.h"
+#include "harness/parallel/parallel_block.h"
 
 namespace h3 {
 

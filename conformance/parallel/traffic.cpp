@@ -2,7 +2,7 @@
 #include <ostream>
 
 #include "conformance/parallel/runs.h"
-#include "harness/parallel_report.h"
+#include "harness/parallel/parallel_report.h"
 #include "model/json.h"
 
 namespace h3 {

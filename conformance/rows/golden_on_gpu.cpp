@@ -8,7 +8,7 @@
 #include "conformance/rows/on_cuda.h"
 #include "golden/full_attention.h"
 #include "golden/product.h"
-#include "harness/compare_device.h"
+#include "harness/compare/compare_device.h"
 #include "model/digest.h"
 #include "model/synthetic.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "harness/power.h"
+#include "harness/power/power.h"
 #ifdef H3_HAVE_CUDA
 #include "kernels/cuda/device.h"
 #endif

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "conformance/claims.h"
-#include "harness/compare.h"
+#include "harness/compare/compare.h"
 #include "model/tensor.h"
 
 namespace h3 {

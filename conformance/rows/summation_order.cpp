@@ -1,6 +1,6 @@
 // The order of every sum, found from outside with huge terms that cancel, is the one that its row's header
 // states.
-#include "harness/summation_order.h"
+#include "harness/power/summation_order.h"
 
 #include <gtest/gtest.h>
 

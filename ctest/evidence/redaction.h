@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/ledger.h"
+#include "harness/report/ledger.h"
 
 namespace h3::gate {
 

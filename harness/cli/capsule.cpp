@@ -1,5 +1,5 @@
 // h3 capsule: one drift, shown again from its file alone.
-#include "harness/capsule.h"
+#include "harness/capsule/capsule.h"
 
 #include <unistd.h>
 

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "harness/cli/commands.h"
-#include "harness/progress.h"
+#include "harness/report/progress.h"
 #include "model/config_json.h"
 #include "model/json.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "harness/grouped.h"
+#include "harness/report/grouped.h"
 
 namespace h3::cli {
 

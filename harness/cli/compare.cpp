@@ -1,5 +1,5 @@
 // h3 compare: two replay reports node by node, or two HDF5 files dataset by dataset.
-#include "harness/compare.h"
+#include "harness/compare/compare.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

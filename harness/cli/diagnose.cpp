@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "harness/cli/commands.h"
-#include "harness/diagnosis.h"
-#include "harness/progress.h"
+#include "harness/replay/diagnosis.h"
+#include "harness/report/progress.h"
 
 namespace h3::cli {
 

@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "harness/capsule/dump_check.h"
 #include "harness/cli/commands.h"
-#include "harness/dump_check.h"
-#include "harness/progress.h"
+#include "harness/report/progress.h"
 
 namespace h3::cli {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "fixtures/hdf5.h"
 #include "fixtures/path.h"
-#include "harness/block_inputs.h"
 #include "harness/cli/commands.h"
-#include "harness/golden_rows.h"
+#include "harness/execution/block_inputs.h"
+#include "harness/replay/golden_rows.h"
 #include "model/atomic_file.h"
 #include "model/digest.h"
 #include "model/safetensors.h"

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "harness/cli/commands.h"
-#include "harness/product_race.h"
+#include "harness/replay/product_race.h"
 
 namespace h3::cli {
 

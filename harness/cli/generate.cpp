@@ -5,11 +5,11 @@
 
 #include "harness/cli/commands.h"
 #include "harness/cli/generate_parts.h"
-#include "harness/generation_run.h"
-#include "harness/model_forward.h"
-#include "harness/progress.h"
-#include "harness/trajectory.h"
-#include "harness/trajectory_excerpt.h"
+#include "harness/generation/generation_run.h"
+#include "harness/generation/model_forward.h"
+#include "harness/generation/trajectory.h"
+#include "harness/generation/trajectory_excerpt.h"
+#include "harness/report/progress.h"
 #include "model/json.h"
 
 namespace h3::cli {

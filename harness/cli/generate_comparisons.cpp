@@ -5,9 +5,9 @@
 
 #include "harness/cli/commands.h"
 #include "harness/cli/generate_parts.h"
-#include "harness/pictures.h"
-#include "harness/stand_in_decoder.h"
-#include "harness/trajectory.h"
+#include "harness/generation/pictures.h"
+#include "harness/generation/stand_in_decoder.h"
+#include "harness/generation/trajectory.h"
 
 namespace h3::cli {
 namespace {
@@ -77,8 +77,8 @@ void add_generate_comparisons(CLI::App& generate) {
   auto* media = generate.add_subcommand("media", "Pictures and sound of two trajectories against the bounds");
   media->add_option("expected", decoded->a, "trajectory.h5, or a run's folder")->required();
   media->add_option("actual", decoded->b, "trajectory.h5, or a run's folder")->required();
-  auto* first =
-      media->add_option("--expected-media", decoded->media_a, "decoded elsewhere (harness/media.h)");
+  auto* first = media->add_option("--expected-media", decoded->media_a,
+                                  "decoded elsewhere (harness/generation/media.h)");
   media->add_option("--actual-media", decoded->media_b, "likewise")->needs(first);
   media->add_flag("--json", decoded->json, "print the report as JSON, with a number per frame");
   media->add_option("--pictures", decoded->pictures,

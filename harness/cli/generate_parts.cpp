@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "fixtures/path.h"
-#include "harness/generation_run.h"
+#include "harness/generation/generation_run.h"
 
 namespace h3::cli {
 

@@ -7,9 +7,9 @@
 #include "fixtures/hdf5.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/generate_parts.h"
-#include "harness/compare.h"
-#include "harness/generation_state.h"
-#include "harness/model_forward.h"
+#include "harness/compare/compare.h"
+#include "harness/generation/generation_state.h"
+#include "harness/generation/model_forward.h"
 #include "model/atomic_file.h"
 #include "model/safetensors.h"
 

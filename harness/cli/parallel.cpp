@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "harness/cli/commands.h"
-#include "harness/exchange_nccl.h"
-#include "harness/parallel_report.h"
+#include "harness/parallel/exchange_nccl.h"
+#include "harness/parallel/parallel_report.h"
 #include "model/atomic_file.h"
 #include "model/json.h"
 #include "model/named_configs.h"

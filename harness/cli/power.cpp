@@ -6,9 +6,9 @@
 #include <cstdio>
 
 #include "harness/cli/commands.h"
-#include "harness/power_picture.h"
-#include "harness/progress.h"
-#include "harness/report_power.h"
+#include "harness/power/power_picture.h"
+#include "harness/power/report_power.h"
+#include "harness/report/progress.h"
 #include "model/atomic_file.h"
 
 namespace h3::cli {

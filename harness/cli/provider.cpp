@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/cli/commands.h"
-#include "harness/progress.h"
-#include "harness/provider_against_strict.h"
-#include "harness/provider_replay.h"
+#include "harness/replay/provider_against_strict.h"
+#include "harness/replay/provider_replay.h"
+#include "harness/report/progress.h"
 
 namespace h3::cli {
 namespace {

@@ -1,15 +1,15 @@
 // h3 replay: a block node by node, against the golden and against what the provider recorded.
-#include "harness/replay.h"
+#include "harness/replay/replay.h"
 
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "harness/capsule/drift_capsule.h"
 #include "harness/cli/commands.h"
-#include "harness/drift_capsule.h"
-#include "harness/progress.h"
-#include "harness/report.h"
+#include "harness/replay/report.h"
+#include "harness/report/progress.h"
 #include "model/atomic_file.h"
 
 namespace h3::cli {

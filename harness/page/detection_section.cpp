@@ -1,6 +1,6 @@
 // What the gates would have caught: floors, controls, summation orders, false alarms (h3 power --json).
 #include "harness/page/sections.h"
-#include "harness/power_picture.h"
+#include "harness/power/power_picture.h"
 
 namespace h3::page {
 namespace {

@@ -1,7 +1,7 @@
 // Two trajectories of one contract and seed: how far apart step by step, and what that does to picture and
 // sound.
+#include "harness/generation/pictures.h"
 #include "harness/page/sections.h"
-#include "harness/pictures.h"
 
 namespace h3::page {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ctest/verdict.h"
-#include "harness/full_model_bounds.h"
+#include "harness/full_model/full_model_bounds.h"
 #include "model/error.h"
 
 namespace h3::page {

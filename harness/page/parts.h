@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "harness/grouped.h"
-#include "harness/markup.h"
 #include "harness/page/inputs.h"
 #include "harness/page/readings.h"
-#include "harness/svg.h"
+#include "harness/report/grouped.h"
+#include "harness/report/markup.h"
+#include "harness/report/svg.h"
 
 namespace h3::page {
 

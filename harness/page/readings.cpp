@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "harness/calibrated_bound.h"
-#include "harness/false_alarms.h"
+#include "harness/compare/calibrated_bound.h"
+#include "harness/power/false_alarms.h"
 #include "model/error.h"
 #include "model/graph.h"
 

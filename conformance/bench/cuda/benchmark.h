@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "harness/cuda_block.h"
-#include "harness/cuda_block_backward.h"
-#include "harness/cuda_graph.h"
+#include "harness/execution/cuda_block.h"
+#include "harness/execution/cuda_block_backward.h"
+#include "harness/execution/cuda_graph.h"
 
 namespace h3 {
 

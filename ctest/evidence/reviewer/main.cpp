@@ -13,7 +13,7 @@
 #include "ctest/evidence/reviewer/record.h"
 #include "ctest/evidence/signature.h"
 #include "ctest/evidence/verify.h"
-#include "harness/twin_digests.h"
+#include "harness/replay/twin_digests.h"
 #include "model/error.h"
 
 namespace h3::gate {

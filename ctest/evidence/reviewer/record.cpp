@@ -5,8 +5,8 @@
 
 #include "ctest/evidence/draws.h"
 #include "fixtures/path.h"
-#include "harness/compare.h"
-#include "harness/provider_record.h"
+#include "harness/compare/compare.h"
+#include "harness/execution/provider_record.h"
 #include "model/error.h"
 
 namespace h3::gate {
