@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/early_launch.cuh"
+#include "kernels/cuda/few_rows.h"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/tensor_map.h"
 #include "kernels/cuda/wgmma.cuh"
@@ -20,10 +22,7 @@
 // with the depth over their rows in memory, which the copy engine and the matrix instruction read as they
 // lie.
 //
-// A dX of a few rows is one long chain for each of a few thousand outputs, and a multiprocessor reads no more
-// than 32 bytes a clock: tiles of 64 outputs would leave most of the memory's bandwidth unused. Its tiles are
-// of 32 outputs, the weight is operand B and dY is A. The chain stays the same: a product does
-// not know which factor came first.
+// Gradients of a few rows of dY are other kernels: few_rows.h.
 namespace h3::kernels::cuda {
 namespace {
 
@@ -52,8 +51,7 @@ struct Products {
 
 // kFirst + kSecond rows of x by kOutputs outputs, 64 for a warpgroup; one or two instructions take the rows.
 // The depth of an operand lies along its rows in memory, or, where it is deep, over them.
-template <Product kProduct, int kFirst_, int kSecond_ = 0, int kMultipliers_ = 2,
-          int kStepDepth_ = kTileColumns>
+template <Product kProduct, int kFirst_, int kSecond_ = 0, int kMultipliers_ = 2>
 struct Tile {
   static constexpr int kMultipliers = kMultipliers_;  // warpgroups
   static constexpr int kOutputs = kMultipliers * 64;
@@ -62,9 +60,9 @@ struct Tile {
   static constexpr int kRows = kFirst + kSecond;
   static constexpr bool kDeepWeight = kProduct != Product::forward;
   static constexpr bool kDeepX = kProduct == Product::weight_gradient;
-  static constexpr int kStepDepth = kStepDepth_;  // of a slot
-  static constexpr int kSums = kRows / 2;         // of a thread
-  static constexpr int kWeightBoxRows = kDeepWeight ? kStepDepth : kOutputs, kWeightBoxColumns = kTileColumns;
+  static constexpr int kStepDepth = kTileColumns;  // of a slot
+  static constexpr int kSums = kRows / 2;          // of a thread
+  static constexpr int kWeightBoxRows = kDeepWeight ? kStepDepth : kOutputs;
   static constexpr int kBoxes = kDeepX            ? kRows / kTileColumns
                                 : kRows <= 256    ? 1
                                 : kRows % 16 == 0 ? 2
@@ -86,29 +84,9 @@ struct Tile {
   static constexpr int kUsedBytes = kAlignment + kSlots * kSlotBytes + kOutBytes + kSlots * 16;
   static_assert(kBoxRows % 8 == 0 && kBoxRows * kBoxes == kRows && kSlots >= 3);
   static_assert(!kDeepX || kBoxRows == kTileColumns);
-  static_assert(kStepDepth == kTileColumns || (kDeepX && kDeepWeight));  // rows of a box are 128 bytes
   // Slots that may be multiplied while the next one is waited for: a few rows take less time than asking.
   static constexpr int kInFlight = kRows <= 32 ? 3 : 1;
   static_assert(kInFlight < kSlots);
-};
-
-// Few rows of dY, as operand A.
-struct FewRows {
-  static constexpr int kMultipliers = 1;
-  static constexpr int kOutputs = 32, kRows = 8, kSums = kOutputs / 2;
-  static constexpr int kThreads = (kMultipliers + 1) * kWarpgroup;
-  static constexpr bool kDeepWeight = true, kDeepX = false;
-  static constexpr int kXBoxRows = kRows;
-  static constexpr int kStepDepth = 2 * kTileColumns;
-  static constexpr int kWeightBoxRows = kStepDepth, kWeightBoxColumns = kOutputs;
-  static constexpr int kWeightBytes = kStepDepth * kNarrowRowBytes;
-  static constexpr int kPartBytes = kRows * kTileRowBytes;  // of dY: kTileColumns of depth
-  static constexpr int kSlotBytes = kWeightBytes + kStepDepth / kTileColumns * kPartBytes;
-  static constexpr int kOutBytes = 0, kStageBytes = 0;
-  static constexpr int kSlots = (kSharedBytes - kAlignment - 512) / kSlotBytes;
-  static constexpr int kUsedBytes = kAlignment + kSlots * kSlotBytes + kSlots * 16;
-  static constexpr int kInFlight = 1;
-  static_assert(kSlotBytes % kAlignment == 0 && kWeightBytes % kAlignment == 0);
 };
 
 struct Place {
@@ -164,23 +142,6 @@ __device__ void copy_tiles(const Products& products, Ring<T> ring) {
   }
 }
 
-template <>
-__device__ void copy_tiles(const Products& products, Ring<FewRows> ring) {
-  using T = FewRows;
-  for (int tile = blockIdx.x; tile < products.tiles; tile += gridDim.x) {
-    const Place place = place_of<T>(products, tile);
-    for (int step = 0; step < products.steps; ++step, ring.next()) {
-      const int depth = step * T::kStepDepth;
-      barrier_wait(ring.is_empty(), ring.phase ^ 1);
-      barrier_expect(ring.is_full(), T::kSlotBytes);
-      copy_box(&products.weight[place.weight], int(place.output), depth, ring.memory(), ring.is_full());
-      for (int part = 0; part < T::kStepDepth / kTileColumns; ++part)
-        copy_box(&products.x, depth + part * kTileColumns, int(place.row),
-                 ring.memory() + T::kWeightBytes + part * T::kPartBytes, ring.is_full());
-    }
-  }
-}
-
 template <class T, bool kDeep>
 __device__ std::uint64_t operand_descriptor(std::uint32_t address) {
   return kDeep ? deep_descriptor(address, T::kStepDepth * kTileRowBytes) : tile_descriptor(address);
@@ -200,21 +161,6 @@ __device__ __forceinline__ void multiply_slot(float (&sums)[T::kSums], std::uint
     if constexpr (T::kSecond > 0)
       multiply_step<T::kSecond, T::kDeepWeight, T::kDeepX>(sums + T::kFirst / 2, a_k,
                                                            b_k + T::kFirst * kTileRowBytes / 16, !first + k);
-  }
-}
-
-template <>
-__device__ __forceinline__ void multiply_slot<FewRows>(float (&sums)[FewRows::kSums], std::uint32_t slot, int,
-                                                       bool first) {
-  constexpr int kStepsOfPart = kTileColumns / 16;
-  const std::uint64_t weight = deep_narrow_descriptor(slot);
-#pragma unroll
-  for (int k = 0; k < FewRows::kStepDepth / 16; ++k) {
-    const std::uint64_t dy =
-        eight_rows_descriptor(slot + FewRows::kWeightBytes + k / kStepsOfPart * FewRows::kPartBytes) +
-        k % kStepsOfPart * kStepBytes / 16;
-    multiply_step<FewRows::kOutputs, false, true>(sums, dy, weight + k * kDeepNarrowStepBytes / 16,
-                                                  !first + k);
   }
 }
 
@@ -288,24 +234,6 @@ __device__ __forceinline__ void store_tile(const Products& products, const Place
   }
 }
 
-template <>
-__device__ __forceinline__ void store_tile<FewRows>(const Products& products, const Place& place,
-                                                    float (&sums)[FewRows::kSums], std::uint32_t, int,
-                                                    int thread) {
-  const std::int64_t row = place.row + thread / 4;
-  if (thread >= 32 || row >= products.rows) return;  // the first warp holds the eight rows
-#pragma unroll
-  for (int i = 0; i < FewRows::kSums; i += 4) {
-    const std::int64_t column = place.output + i * 2 + thread % 4 * 2, at = row * products.outputs + column;
-    if (column >= products.outputs) return;
-    if (products.fp32)
-      *reinterpret_cast<float2*>(static_cast<float*>(products.y[place.weight]) + at) = {sums[i], sums[i + 1]};
-    else
-      *reinterpret_cast<std::uint32_t*>(static_cast<__nv_bfloat16*>(products.y[place.weight]) + at) =
-          to_bf16_pair(sums[i], sums[i + 1]);
-  }
-}
-
 template <class T>
 __global__ __launch_bounds__(T::kThreads, 1) void linear_kernel(const __grid_constant__ Products products) {
   extern __shared__ std::uint8_t memory[];
@@ -346,33 +274,21 @@ std::int64_t parts(std::int64_t extent, std::int64_t part) { return (extent + pa
 
 template <class T>
 void launch(Products products, const Tensor& x, std::span<const Tensor> weights, Stream stream) {
-  const auto map = [&](const Tensor& tensor, bool deep, std::int64_t rows, int box_rows, int box_columns) {
-    return deep ? tensor_map(tensor.bytes(), products.depth, rows, box_rows, box_columns)
-                : tensor_map(tensor.bytes(), rows, products.depth, box_rows, box_columns);
+  const auto map = [&](const Tensor& tensor, bool deep, std::int64_t rows, int box_rows) {
+    return deep ? tensor_map(tensor.bytes(), products.depth, rows, box_rows)
+                : tensor_map(tensor.bytes(), rows, products.depth, box_rows);
   };
-  products.x = map(x, T::kDeepX, products.rows, T::kXBoxRows, kTileColumns);
+  products.x = map(x, T::kDeepX, products.rows, T::kXBoxRows);
   for (std::size_t i = 0; i < weights.size(); ++i)
-    products.weight[i] =
-        map(weights[i], T::kDeepWeight, products.outputs, T::kWeightBoxRows, T::kWeightBoxColumns);
+    products.weight[i] = map(weights[i], T::kDeepWeight, products.outputs, T::kWeightBoxRows);
   products.steps = int(parts(products.depth, T::kStepDepth));
   products.output_tiles = int(parts(products.outputs, T::kOutputs));
   products.row_tiles = int(parts(products.rows, T::kRows));
   products.panel = std::max(1, kPanelRows / T::kRows);
   products.tiles = products.output_tiles * products.row_tiles * int(weights.size());
 
-  cudaLaunchAttribute early{};  // start while the launch before this one drains; see wait_for_predecessor
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = std::min(multiprocessors(), products.tiles);
-  config.blockDim = T::kThreads;
-  config.dynamicSmemBytes = T::kUsedBytes;
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  check(cudaFuncSetAttribute(linear_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, T::kUsedBytes),
-        "linear: asking for shared memory");
-  check(cudaLaunchKernelEx(&config, linear_kernel<T>, products), "linear");
+  launch_early("linear", linear_kernel<T>, std::min(multiprocessors(), products.tiles), T::kThreads,
+               T::kUsedBytes, stream, products);
 }
 
 struct TileEntry {
@@ -389,28 +305,17 @@ constexpr TileEntry entry(int step_ns) {
 // Any number of rows of x.
 template <Product P>
 constexpr TileEntry kRowTiles[] = {
-    entry<Tile<P, 8>>(280),
-    entry<Tile<P, 16>>(285),
-    entry<Tile<P, 32>>(290),
-    entry<Tile<P, 64>>(295),
-    entry<Tile<P, 88>>(300),
-    entry<Tile<P, 136>>(410),
-    entry<Tile<P, 160>>(505),
-    entry<Tile<P, 176>>(535),
-    entry<Tile<P, 192>>(585),
-    entry<Tile<P, 232>>(700),
-    entry<Tile<P, 256>>(760),
-    entry<Tile<P, 136, 136>>(805),
-    entry<Tile<P, 160, 152>>(950),
-    P == Product::input_gradient ? entry<FewRows>(165) : entry<Tile<P, 8, 0, 1>>(150),
+    entry<Tile<P, 8>>(280),        entry<Tile<P, 16>>(285),      entry<Tile<P, 32>>(290),
+    entry<Tile<P, 64>>(295),       entry<Tile<P, 88>>(300),      entry<Tile<P, 136>>(410),
+    entry<Tile<P, 160>>(505),      entry<Tile<P, 176>>(535),     entry<Tile<P, 192>>(585),
+    entry<Tile<P, 232>>(700),      entry<Tile<P, 256>>(760),     entry<Tile<P, 136, 136>>(805),
+    entry<Tile<P, 160, 152>>(950), entry<Tile<P, 8, 0, 1>>(150),
 };
 
-// Rows of dW are columns of dY, read 64 at a time. The last one is for the depth of a few timesteps, where
-// steps of zeros would take longer than writing the result.
+// Rows of dW are columns of dY, read 64 at a time.
 constexpr Product kDw = Product::weight_gradient;
 constexpr TileEntry kColumnTiles[] = {entry<Tile<kDw, 64>>(295), entry<Tile<kDw, 128>>(395),
-                                      entry<Tile<kDw, 192>>(585), entry<Tile<kDw, 256>>(760),
-                                      entry<Tile<kDw, 256, 0, 2, 16>>(600)};
+                                      entry<Tile<kDw, 192>>(585), entry<Tile<kDw, 256>>(760)};
 
 std::span<const TileEntry> tiles_of(Product product) {
   switch (product) {
@@ -528,7 +433,11 @@ void multiply(Product product, int tile, const Tensor& x, std::span<const Tensor
           outputs);
   const std::span<const TileEntry> tiles = tiles_of(product);
   require(tile < int(tiles.size()), "{}: tile {}, expected 0 to {}", names.product, tile, tiles.size() - 1);
-  if (tile < 0) tile = choose(tiles, rows, outputs * std::int64_t(weights.size()), depth);
+  if (tile == kChoose && product == Product::input_gradient && rows <= kFewRowsOfDx)
+    return few_rows_dx(x, weights[0], ys[0], stream);
+  if (tile == kChoose && product == Product::weight_gradient && depth <= kFewRowsOfDw)
+    return few_rows_dw(x, weights[0], ys[0], stream);
+  if (tile == kChoose) tile = choose(tiles, rows, outputs * std::int64_t(weights.size()), depth);
   tiles[tile].launch(products, x, weights, stream);
 }
 

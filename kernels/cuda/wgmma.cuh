@@ -140,21 +140,6 @@ __device__ inline std::uint64_t deep_descriptor(std::uint32_t address, int apart
          std::uint64_t(1024 >> 4) << 32 | std::uint64_t(1) << 62;
 }
 
-// One tile of 32 columns whose depth runs over the rows: 64 bytes a row, 512 from eight rows to the next
-// eight, 64-byte swizzle.
-inline constexpr int kNarrowRowBytes = 64;
-inline constexpr int kDeepNarrowStepBytes = 16 * kNarrowRowBytes;
-__device__ inline std::uint64_t deep_narrow_descriptor(std::uint32_t address) {
-  return std::uint64_t((address & 0x3ffff) >> 4) | std::uint64_t(1) << 16 | std::uint64_t(512 >> 4) << 32 |
-         std::uint64_t(2) << 62;
-}
-
-// Eight rows that stand for all 64 of A: the rows after them are the same ones again, their sums are of no
-// use.
-__device__ inline std::uint64_t eight_rows_descriptor(std::uint32_t address) {
-  return std::uint64_t((address & 0x3ffff) >> 4) | std::uint64_t(1) << 16 | std::uint64_t(1) << 62;
-}
-
 // One step of the chain with A in registers: sums += A B for 64 rows of A and 128 columns of B. Words 0 to 3
 // of thread t are the pairs of A at rows g, g + 8, g, g + 8 (g = 16 (t / 32) + t % 32 / 4) and depths d, d, d
 // + 8, d + 8 (d = 2 (t % 4)): rounded sums of multiply_step<16> in their order.
