@@ -60,15 +60,16 @@ __device__ void store_eight(__nv_bfloat16* to, const float (&sums)[4][4], int ha
   words.y = to_bf16_pair(sums[1][half * 2], sums[1][half * 2 + 1]);
   words.z = to_bf16_pair(sums[2][half * 2], sums[2][half * 2 + 1]);
   words.w = to_bf16_pair(sums[3][half * 2], sums[3][half * 2 + 1]);
-  *reinterpret_cast<uint4*>(to) = words;
+  __stcs(reinterpret_cast<uint4*>(to), words);
 }
 
 template <>
 __device__ void store_eight(float* to, const float (&sums)[4][4], int half) {
 #pragma unroll
   for (int j = 0; j < 4; j += 2)
-    reinterpret_cast<float4*>(to)[j / 2] = {sums[j][half * 2], sums[j][half * 2 + 1], sums[j + 1][half * 2],
-                                            sums[j + 1][half * 2 + 1]};
+    __stcs(reinterpret_cast<float4*>(to) + j / 2,
+           make_float4(sums[j][half * 2], sums[j][half * 2 + 1], sums[j + 1][half * 2],
+                       sums[j + 1][half * 2 + 1]));
 }
 
 template <class T>
