@@ -8,26 +8,27 @@
 #include "kernels/cuda/tensor_map.h"
 
 // dX is a few thousand sums of one long chain each. A chain takes the time of its steps one after the other,
-// so a block has one chain for each of 32 columns and 8 rows, in two warps that do nothing but step: what the
-// next slot holds is fetched into registers between the steps of the slot before. A third warp copies the
-// weight and dY into a ring of slots far ahead, because all that a multiprocessor waits for is memory.
+// so a warp has one for each of 16 columns and 8 rows and does nothing but step: what the next slot holds is
+// fetched into registers between the steps of the slot before. Four such warps share whole lines of the
+// weight; narrower tiles would occupy more multiprocessors, but memory answers half lines no faster than
+// whole ones. One more warp copies the weight and dY into a ring of slots far ahead.
 namespace h3::kernels::cuda {
 namespace {
 
 using namespace h3::cuda;
 using namespace h3::cuda::hopper;
 
-constexpr int kMultipliers = 2;  // warps, 16 columns of dX each
+constexpr int kMultipliers = 4;  // warps, 16 columns of dX each
 constexpr int kColumns = kMultipliers * 16;
+static_assert(kColumns == kTileColumns);
 constexpr int kThreads = (kMultipliers + 1) * 32;
 constexpr int kSlotDepth = 2 * kTileColumns;
 constexpr int kSteps = kSlotDepth / 16;
-constexpr int kWeightRowBytes = kColumns * 2;
-constexpr int kWeightBytes = kSlotDepth * kWeightRowBytes;
+constexpr int kWeightBytes = kSlotDepth * kTileRowBytes;
 constexpr int kPartBytes = kFewRowsOfDx * kTileRowBytes;  // of dY: kTileColumns of depth
 constexpr int kSlotBytes = kWeightBytes + kSlotDepth / kTileColumns * kPartBytes;
 constexpr int kAlignment = 1024;
-constexpr int kSlots = 22;
+constexpr int kSlots = 12;
 constexpr int kUsedBytes = kAlignment + kSlots * (kSlotBytes + 16);
 static_assert(kUsedBytes <= 227 * 1024 && kSlotBytes % kAlignment == 0 && kWeightBytes % kAlignment == 0);
 
@@ -74,23 +75,23 @@ struct Operands {
   }
 };
 
-// Where a lane finds them: places of step 0, relative to the slot. Both tiles are swizzled by the copy
-// engine, 16-byte parts by the row (dY) or by every second row (the weight).
+// Where a lane finds them: places of step 0, relative to the slot. The copy engine has swizzled both tiles,
+// 16-byte parts by the row.
 struct Places {
-  std::uint32_t weight, dy_row, dy_part;
+  std::uint32_t weight, dy_row, dy_part, swizzle;
 
   __device__ Places(int warp, int lane)
-      : weight((lane / 16 * 8 + lane % 8) * kWeightRowBytes +
-               ((warp * 2 + lane / 8 % 2) ^ (lane % 8 / 2)) * 16),
+      : weight((lane / 16 * 8 + lane % 8) * kTileRowBytes + ((warp * 2 + lane / 8 % 2) ^ (lane % 8)) * 16),
         dy_row(kWeightBytes + lane % 8 * kTileRowBytes),
-        dy_part(lane / 8) {}
+        dy_part(lane / 8),
+        swizzle(lane % 8) {}
 
-  __device__ void load(Operands& operands, int step, std::uint32_t slot, int lane) const {
-    load_blocks_transposed(operands.weight[step], slot + weight + step * 16 * kWeightRowBytes);
-    if (step % 2 == 0) {
+  __device__ void load(Operands& operands, int step, std::uint32_t slot) const {
+    load_blocks_transposed(operands.weight[step], slot + weight + step * 16 * kTileRowBytes);
+    if (step % 2 == 0) {  // of dY, two steps at once
       const int part = step * 2 % 8, tile = step / 4;
       load_blocks(operands.dy[step / 2],
-                  slot + dy_row + tile * kPartBytes + ((dy_part + part) ^ (lane % 8)) * 16);
+                  slot + dy_row + tile * kPartBytes + ((dy_part + part) ^ swizzle) * 16);
     }
   }
 };
@@ -100,17 +101,17 @@ __device__ void multiply_slots(const FewRowsDx& call, Ring ring, float (&sums)[4
   Operands now, next;
   barrier_wait(ring.is_full(), ring.phase);
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step) places.load(now, step, ring.at(), lane);
+  for (int step = 0; step < kSteps; ++step) places.load(now, step, ring.at());
   for (int i = 1; i < call.slots; ++i) {
     const std::uint32_t done = ring.is_empty();
     ring.next();
     now.multiply(0, sums);
     barrier_wait(ring.is_full(), ring.phase);
-    places.load(next, 0, ring.at(), lane);
+    places.load(next, 0, ring.at());
 #pragma unroll
     for (int step = 1; step < kSteps; ++step) {
       now.multiply(step, sums);
-      places.load(next, step, ring.at(), lane);
+      places.load(next, step, ring.at());
     }
     __syncwarp();
     if (lane == 0) barrier_arrive(done);
@@ -163,7 +164,7 @@ void few_rows_dx(const Tensor& dy, const Tensor& weight, Tensor& dx, Stream stre
   const std::int64_t depth = dy.cols();
   FewRowsDx call{};
   call.dy = tensor_map(dy.bytes(), dy.rows(), depth, kFewRowsOfDx);
-  call.weight = tensor_map(weight.bytes(), depth, dx.cols(), kSlotDepth, kColumns);
+  call.weight = tensor_map(weight.bytes(), depth, dx.cols(), kSlotDepth);
   call.dx = dx.bytes();
   call.rows = dx.rows();
   call.columns = dx.cols();

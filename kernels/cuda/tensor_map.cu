@@ -24,15 +24,15 @@ decltype(&cuTensorMapEncodeTiled) encoder() {
 // Strides in bytes, of all extents but the innermost.
 template <int kExtents>
 CUtensorMap encode(const void* data, const cuuint64_t (&extents)[kExtents],
-                   const cuuint64_t (&strides)[kExtents - 1], const cuuint32_t (&box)[kExtents],
-                   CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B) {
+                   const cuuint64_t (&strides)[kExtents - 1], const cuuint32_t (&box)[kExtents]) {
   static const auto function = encoder();
   CUtensorMap map;
   cuuint32_t steps[kExtents];
   std::fill(steps, steps + kExtents, 1);
-  const CUresult status = function(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, kExtents, const_cast<void*>(data),
-                                   extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult status =
+      function(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, kExtents, const_cast<void*>(data), extents, strides,
+               box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+               CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   require(status == CUDA_SUCCESS, "cuda: cuTensorMapEncodeTiled of {}: error {}",
           to_string(Shape(std::begin(extents), std::end(extents))), int(status));
   return map;
@@ -40,12 +40,10 @@ CUtensorMap encode(const void* data, const cuuint64_t (&extents)[kExtents],
 
 }  // namespace
 
-CUtensorMap tensor_map(const void* matrix, std::int64_t rows, std::int64_t columns, int box_rows,
-                       int box_columns) {
-  require(box_columns == 64 || box_columns == 32, "cuda: boxes of {} words, expected 64 or 32", box_columns);
+CUtensorMap tensor_map(const void* matrix, std::int64_t rows, std::int64_t columns, int box_rows) {
+  constexpr int kBoxColumns = 64;
   return encode<2>(matrix, {cuuint64_t(columns), cuuint64_t(rows)}, {cuuint64_t(columns) * 2},
-                   {cuuint32_t(box_columns), cuuint32_t(box_rows)},
-                   box_columns == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B);
+                   {kBoxColumns, cuuint32_t(box_rows)});
 }
 
 CUtensorMap heads_map(const void* tensor, std::int64_t rows, std::int64_t heads, int box_rows) {
