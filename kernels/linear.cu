@@ -8,6 +8,7 @@
 #include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/few_rows.h"
 #include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/ring.cuh"
 #include "kernels/cuda/tensor_map.h"
 #include "kernels/cuda/wgmma.cuh"
 #include "kernels/linear.h"
@@ -81,7 +82,8 @@ struct Tile {
   static constexpr int kStageBytes = kStageRows * kTileRowBytes;
   static constexpr int kOutBytes = out_bytes(kStageRows);
   static constexpr int kSlots = slots(kStageRows);
-  static constexpr int kUsedBytes = kAlignment + kSlots * kSlotBytes + kOutBytes + kSlots * 16;
+  static constexpr int kUsedBytes =
+      kAlignment + kSlots * kSlotBytes + kOutBytes + Ring<kSlots, kSlotBytes>::kBarrierBytes;
   static_assert(kBoxRows % 8 == 0 && kBoxRows * kBoxes == kRows && kSlots >= 3);
   static_assert(!kDeepX || kBoxRows == kTileColumns);
   // Slots that may be multiplied while the next one is waited for: a few rows take less time than asking.
@@ -104,26 +106,11 @@ __device__ Place place_of(const Products& products, int tile) {
           std::int64_t(first + at % width) * T::kRows};
 }
 
-// Slots of shared memory that go round between the copying warpgroup and the multiplying ones.
 template <class T>
-struct Ring {
-  std::uint32_t slots, full, empty;  // addresses: of the first slot and of its two barriers
-  int slot = 0;
-  std::uint32_t phase = 0;
-
-  __device__ std::uint32_t memory() const { return slots + slot * T::kSlotBytes; }
-  __device__ std::uint32_t is_full() const { return full + slot * 8; }
-  __device__ std::uint32_t is_empty() const { return empty + slot * 8; }
-  __device__ std::uint32_t was_empty(int before) const {  // of the slot so many places back
-    return empty + (slot >= before ? slot - before : slot - before + T::kSlots) * 8;
-  }
-  __device__ void next() {
-    if (++slot == T::kSlots) slot = 0, phase ^= 1;
-  }
-};
+using RingOf = Ring<T::kSlots, T::kSlotBytes>;
 
 template <class T>
-__device__ void copy_tiles(const Products& products, Ring<T> ring) {
+__device__ void copy_tiles(const Products& products, RingOf<T> ring) {
   for (int tile = blockIdx.x; tile < products.tiles; tile += gridDim.x) {
     const Place place = place_of<T>(products, tile);
     for (int step = 0; step < products.steps; ++step, ring.next()) {
@@ -165,7 +152,7 @@ __device__ __forceinline__ void multiply_slot(float (&sums)[T::kSums], std::uint
 }
 
 template <class T>
-__device__ __forceinline__ void multiply_tile(const Products& products, Ring<T>& ring,
+__device__ __forceinline__ void multiply_tile(const Products& products, RingOf<T>& ring,
                                               float (&sums)[T::kSums], int warpgroup, bool speaks) {
   for (int step = 0; step < products.steps; ++step) {
     barrier_wait(ring.is_full(), ring.phase);
@@ -238,15 +225,9 @@ template <class T>
 __global__ __launch_bounds__(T::kThreads, 1) void linear_kernel(const __grid_constant__ Products products) {
   extern __shared__ std::uint8_t memory[];
   const std::uint32_t slots = (shared_address(memory) + kAlignment - 1) / kAlignment * kAlignment;
-  const std::uint32_t stages = slots + T::kSlots * T::kSlotBytes, full = stages + T::kOutBytes;
-  Ring<T> ring{slots, full, full + T::kSlots * 8};
-  if (threadIdx.x == 0) {
-    for (int slot = 0; slot < T::kSlots; ++slot) {
-      barrier_init(ring.full + slot * 8, 1);
-      barrier_init(ring.empty + slot * 8, T::kMultipliers);
-    }
-    barrier_init_fence();
-  }
+  const std::uint32_t stages = slots + T::kSlots * T::kSlotBytes;
+  RingOf<T> ring{slots, stages + T::kOutBytes};
+  if (threadIdx.x == 0) ring.init(T::kMultipliers);
   __syncthreads();
 
   const int warpgroup = threadIdx.x / kWarpgroup, thread = threadIdx.x % kWarpgroup;

@@ -5,6 +5,7 @@
 #include "kernels/cuda/few_rows.h"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/ring.cuh"
 #include "kernels/cuda/tensor_map.h"
 
 // dX is a few thousand sums of one long chain each. A chain takes the time of its steps one after the other,
@@ -29,7 +30,7 @@ constexpr int kPartBytes = kFewRowsOfDx * kTileRowBytes;  // of dY: kTileColumns
 constexpr int kSlotBytes = kWeightBytes + kSlotDepth / kTileColumns * kPartBytes;
 constexpr int kAlignment = 1024;
 constexpr int kSlots = 12;
-constexpr int kUsedBytes = kAlignment + kSlots * (kSlotBytes + 16);
+constexpr int kUsedBytes = kAlignment + kSlots * kSlotBytes + Ring<kSlots, kSlotBytes>::kBarrierBytes;
 static_assert(kUsedBytes <= 227 * 1024 && kSlotBytes % kAlignment == 0 && kWeightBytes % kAlignment == 0);
 
 struct FewRowsDx {
@@ -40,27 +41,16 @@ struct FewRowsDx {
   bool fp32;
 };
 
-struct Ring {
-  std::uint32_t memory, full, empty;
-  int slot = 0;
-  std::uint32_t phase = 0;
+using Slots = Ring<kSlots, kSlotBytes>;
 
-  __device__ std::uint32_t at() const { return memory + slot * kSlotBytes; }
-  __device__ std::uint32_t is_full() const { return full + slot * 8; }
-  __device__ std::uint32_t is_empty() const { return empty + slot * 8; }
-  __device__ void next() {
-    if (++slot == kSlots) slot = 0, phase ^= 1;
-  }
-};
-
-__device__ void copy_slots(const FewRowsDx& call, Ring ring, int column) {
+__device__ void copy_slots(const FewRowsDx& call, Slots ring, int column) {
   for (int i = 0; i < call.slots; ++i, ring.next()) {
     const int depth = i * kSlotDepth;
     barrier_wait(ring.is_empty(), ring.phase ^ 1);
     barrier_expect(ring.is_full(), kSlotBytes);
-    copy_box(&call.weight, column, depth, ring.at(), ring.is_full());
+    copy_box(&call.weight, column, depth, ring.memory(), ring.is_full());
     for (int part = 0; part < kSlotDepth / kTileColumns; ++part)
-      copy_box(&call.dy, depth + part * kTileColumns, 0, ring.at() + kWeightBytes + part * kPartBytes,
+      copy_box(&call.dy, depth + part * kTileColumns, 0, ring.memory() + kWeightBytes + part * kPartBytes,
                ring.is_full());
   }
 }
@@ -96,22 +86,22 @@ struct Places {
   }
 };
 
-__device__ void multiply_slots(const FewRowsDx& call, Ring ring, float (&sums)[4], int warp, int lane) {
+__device__ void multiply_slots(const FewRowsDx& call, Slots ring, float (&sums)[4], int warp, int lane) {
   const Places places(warp, lane);
   Operands now, next;
   barrier_wait(ring.is_full(), ring.phase);
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step) places.load(now, step, ring.at());
+  for (int step = 0; step < kSteps; ++step) places.load(now, step, ring.memory());
   for (int i = 1; i < call.slots; ++i) {
     const std::uint32_t done = ring.is_empty();
     ring.next();
     now.multiply(0, sums);
     barrier_wait(ring.is_full(), ring.phase);
-    places.load(next, 0, ring.at());
+    places.load(next, 0, ring.memory());
 #pragma unroll
     for (int step = 1; step < kSteps; ++step) {
       now.multiply(step, sums);
-      places.load(next, step, ring.at());
+      places.load(next, step, ring.memory());
     }
     __syncwarp();
     if (lane == 0) barrier_arrive(done);
@@ -124,15 +114,8 @@ __device__ void multiply_slots(const FewRowsDx& call, Ring ring, float (&sums)[4
 __global__ __launch_bounds__(kThreads, 1) void few_rows_dx_kernel(const __grid_constant__ FewRowsDx call) {
   extern __shared__ std::uint8_t memory[];
   const std::uint32_t slots = (shared_address(memory) + kAlignment - 1) / kAlignment * kAlignment;
-  const std::uint32_t barriers = slots + kSlots * kSlotBytes;
-  const Ring ring{slots, barriers, barriers + kSlots * 8};
-  if (threadIdx.x == 0) {
-    for (int slot = 0; slot < kSlots; ++slot) {
-      barrier_init(ring.full + slot * 8, 1);
-      barrier_init(ring.empty + slot * 8, kMultipliers);
-    }
-    barrier_init_fence();
-  }
+  const Slots ring{slots, slots + kSlots * kSlotBytes};
+  if (threadIdx.x == 0) ring.init(kMultipliers);
   __syncthreads();
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
