@@ -91,9 +91,10 @@ function(add_gate name)
                    ${CMAKE_BINARY_DIR}/evidence/${name} --source ${CMAKE_SOURCE_DIR} --time-limit ${gate_TIME_LIMIT}
                    ${assigned})
   math(EXPR timeout "${gate_TIME_LIMIT} + 60")  # h3_gate ends the run itself and still writes the evidence
-  set_tests_properties(${name} PROPERTIES LABELS ${gate_LABEL} TIMEOUT ${timeout} RESOURCE_LOCK gpu SKIP_RETURN_CODE 77)
+  # A gate takes every core, or the GPU; with ctest -j2 one of each kind runs at a time.
+  set_tests_properties(${name} PROPERTIES LABELS ${gate_LABEL} TIMEOUT ${timeout} RESOURCE_LOCK cores SKIP_RETURN_CODE 77)
   if(gate_NEEDS_GPU)
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT H3_ALLOW_SKIP=1)
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu ENVIRONMENT H3_ALLOW_SKIP=1)
   endif()
   if(gate_GPUS)
     set_tests_properties(${name} PROPERTIES RESOURCE_GROUPS "${gate_GPUS},gpus:1")
