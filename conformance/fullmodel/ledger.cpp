@@ -10,27 +10,21 @@ namespace h3 {
 namespace {
 
 // The golden, with noise of one part in a thousand in the output of one block.
-class NoisyGolden : public Execution {
+class NoisyGolden : public ExecutionOver {
  public:
   NoisyGolden(const Config& config, std::string parameter)
-      : golden_(golden_execution(false, config)), parameter_(std::move(parameter)) {}
+      : ExecutionOver(golden_execution(false, config)), parameter_(std::move(parameter)) {}
   std::string name() const override { return "noisy golden"; }
-  Binding binding(const Node& node) const override { return golden_->binding(node); }
   Tensor run(const Node& node, std::span<const Tensor> inputs,
              std::span<const Tensor> parameters) const override {
-    Tensor output = golden_->run(node, inputs, parameters);
+    Tensor output = base().run(node, inputs, parameters);
     if (std::ranges::count(node.parameters, parameter_) == 0) return output;
     float sign = 1e-3f;
     for (float& value : output.values<float>()) value *= 1 + (sign = -sign);
     return output;
   }
-  Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
-                        std::span<const Tensor> time_embedder) const override {
-    return golden_->boundaries(timesteps, positions, time_embedder);
-  }
 
  private:
-  std::unique_ptr<Execution> golden_;
   std::string parameter_;
 };
 
