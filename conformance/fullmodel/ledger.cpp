@@ -28,9 +28,9 @@ class NoisyGolden : public ExecutionOver {
   std::string parameter_;
 };
 
-DriftLedger ledger_of(const Execution& candidate) {
+DriftLedger ledger_of(const Execution& candidate, std::int64_t blocks = 1) {
   const ReducedModel& model = reduced_model();
-  return drift_ledger(candidate, *model.golden, *model.weights, model.layout, model.bounds.seed);
+  return drift_ledger(candidate, *model.golden, *model.weights, model.layout, model.bounds.seed, {}, blocks);
 }
 
 class ModelLedger : public testing::TestWithParam<const char*> {};
@@ -47,6 +47,19 @@ TEST_P(ModelLedger, adds_up_to_the_measured_drift) {
   EXPECT_NEAR(audio, 1, 1e-9);
   EXPECT_GT(ledger.video, 1e-3);
   EXPECT_GT(ledger.audio, 1e-3);
+}
+
+TEST_P(ModelLedger, has_as_many_blocks_to_a_line_as_asked) {
+  const DriftLedger ledger =
+      ledger_of(NoisyGolden(reduced_model().config, "transformer_blocks.2.ff.net.2.weight"), 3);
+  std::vector<std::string> lines;
+  for (const auto& stage : ledger.stages) {
+    lines.push_back(stage.stage);
+    EXPECT_NEAR(stage.video.share, stage.stage == "transformer_blocks.0 to 2", 1e-12) << stage.stage;
+  }
+  EXPECT_EQ(lines, (std::vector<std::string>{"step_tables", "entry", "token_refiner.refiner_blocks.0",
+                                             "token_refiner.refiner_blocks.1", "packed_sequence",
+                                             "transformer_blocks.0 to 2", "transformer_blocks.3", "exit"}));
 }
 
 TEST_P(ModelLedger, gives_a_planted_error_to_its_stage) {

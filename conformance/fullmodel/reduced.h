@@ -56,10 +56,11 @@ struct ReducedModel {
   std::unique_ptr<Execution> golden = golden_execution(false, config), twin = cpu_execution(config);
   mutable RecalledGolden chained{config};
 
-  FullModelReport examine(const Execution& candidate, const OnCompared& on_compared = {}) const {
+  FullModelReport examine(const Execution& candidate, const OnCompared& on_compared = {},
+                          const std::vector<std::string>& swapped = {}) const {
     chained.start_again();
-    return examine_full_model(candidate, {chained, *golden, *twin}, *weights, layout, bounds, {},
-                              on_compared);
+    return examine_full_model(candidate, {chained, *golden, *twin}, *weights, layout, bounds, {}, on_compared,
+                              swapped);
   }
 };
 
