@@ -7,6 +7,7 @@
 
 #include "harness/compare/calibrated_bound.h"
 #include "harness/compare/compare.h"
+#include "harness/compare/first_difference.h"
 #include "harness/execution/backward_chain.h"
 #include "harness/execution/execution_over.h"
 #include "harness/execution/graph_values.h"
@@ -126,8 +127,6 @@ struct NarrowBlock {
   }
 };
 
-bool same_bytes(const Tensor& a, const Tensor& b) { return compare(a, b).same_bits(); }
-
 }  // namespace
 
 const char* name_of(Honest variant) {
@@ -176,7 +175,7 @@ AlarmCount count_alarms(Honest variant, std::int64_t repeats,
     const auto look = [&](const std::string& name, const Tensor& truth, const Tensor& once, const Tensor& now,
                           const Bound& bound) {
       const Judgement judgement = judge(bound, compare(truth.reshaped(now.shape()), now));
-      refused |= !judgement.accepted || (variant == Honest::unchanged && !same_bytes(once, now));
+      refused |= !judgement.accepted || (variant == Honest::unchanged && !identical(once, now));
       if (const double used = judgement.measured / judgement.limit; used > count.worst_used) {
         count.worst_used = used;
         count.worst = name;
