@@ -11,18 +11,7 @@ out=$(realpath -m "${1:?usage: ctest/nightly.sh OUT}")
 cd "$(dirname "$0")/.." || exit
 steps=" ${STEPS:-fuzz address thread} "
 mkdir -p "$out"
-table=() status=0
-
-# step NAME COMMAND...: its output in OUT/NAME.log, and what came of it.
-step() {
-  local name=$1 start=$SECONDS result=passed
-  shift
-  if ! "$@" >"$out/$name.log" 2>&1; then
-    result=FAILED status=1
-    tail -n 25 "$out/$name.log"
-  fi
-  table+=("$(printf '%-18s %-7s %5d s  %s' "$name" "$result" $((SECONDS - start)) "$(tail -n 1 "$out/$name.log" | cut -c1-100)")")
-}
+. ctest/steps.sh
 
 build() {
   local preset=$1 target targets=()
@@ -50,17 +39,17 @@ threads() {
     TSAN_OPTIONS=halt_on_error=1 OPENBLAS_NUM_THREADS=1 build-sanitize-thread/h3 fullmodel
 }
 
-case $steps in *' fuzz '*)
+if asked_for fuzz; then
   step fuzz_build build fuzz h3_fuzz
-  for target in safetensors hdf5 contract ensemble ledger required; do step "fuzz_$target" fuzz "$target"; done ;;
-esac
-case $steps in *' address '*)
+  for target in safetensors hdf5 contract ensemble ledger required; do step "fuzz_$target" fuzz "$target"; done
+fi
+if asked_for address; then
   step address_build build sanitize all
-  step address ctest --preset sanitize ;;
-esac
-case $steps in *' thread '*)
+  step address ctest --preset sanitize
+fi
+if asked_for thread; then
   step thread_build build sanitize-thread h3
-  step thread threads ;;
-esac
+  step thread threads
+fi
 printf '%s\n' "" "${table[@]}"
 exit $status

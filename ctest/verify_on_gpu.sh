@@ -12,19 +12,7 @@ cd "$(dirname "$0")/.."
 build=${H3_BUILD_DIR:-/tmp/h3-verify}
 steps=" ${STEPS:-build rows cutlass block0 fullmodel generation parallel nccl bytes bench memcheck racecheck initcheck synccheck} "
 mkdir -p "$out"
-table=() status=0
-
-# step NAME COMMAND...: runs it if asked for, its output in OUT/NAME.log, and notes what came of it.
-step() {
-  local name=$1 start=$SECONDS result=passed
-  shift
-  [[ $steps == *" $name "* ]] || return 0
-  if ! "$@" >"$out/$name.log" 2>&1; then
-    result=FAILED status=1
-    tail -n 25 "$out/$name.log"
-  fi
-  table+=("$(printf '%-10s %-7s %4d s  %s' "$name" "$result" $((SECONDS - start)) "$(tail -n 1 "$out/$name.log" | cut -c1-110)")")
-}
+. ctest/steps.sh
 
 compile() {
   # shellcheck disable=SC2086
@@ -65,23 +53,23 @@ sanitize() {
     --gtest_filter='rows_cuda/*equals_*twin*:-*264x*:*5376*:*925x*:*2049x*:*130x300*'
 }
 
-step build compile
+asked_for build && step build compile
 [ "$status" -eq 0 ] || exit "$status"  # nothing below has anything to run
-step rows gate rows_cuda
-[ -f "$build/libh3_golden_cutlass.a" ] && step cutlass gate rows_cutlass
-step block0 gate block0_cuda
-step fullmodel gate fullmodel_cuda
-step generation gate generation_cuda
+asked_for rows && step rows gate rows_cuda
+[ -f "$build/libh3_golden_cutlass.a" ] && asked_for cutlass && step cutlass gate rows_cutlass
+asked_for block0 && step block0 gate block0_cuda
+asked_for fullmodel && step fullmodel gate fullmodel_cuda
+asked_for generation && step generation gate generation_cuda
 # Where the linker does not find NCCL, the one that PyTorch brings.
 if [ -z "${H3_NCCL_LIBRARY:-}" ] && ! ldconfig -p | grep -q libnccl.so.2; then
   H3_NCCL_LIBRARY=$(python3 -c 'import nvidia.nccl as n; print(n.__path__[0] + "/lib/libnccl.so.2")' 2>/dev/null) && export H3_NCCL_LIBRARY
 fi
-step parallel gate parallel_cuda 560
-[ "$(nvidia-smi -L | wc -l)" -ge 2 ] && step nccl gate parallel_nccl 560
-step bytes same_bytes
-step bench race
-for tool in memcheck racecheck initcheck synccheck; do step "$tool" sanitize "$tool"; done
+asked_for parallel && step parallel gate parallel_cuda 560
+[ "$(nvidia-smi -L | wc -l)" -ge 2 ] && asked_for nccl && step nccl gate parallel_nccl 560
+asked_for bytes && step bytes same_bytes
+asked_for bench && step bench race
+for tool in memcheck racecheck initcheck synccheck; do asked_for "$tool" && step "$tool" sanitize "$tool"; done
 
-[[ $steps == *" bench "* ]] && cat "$out/bench.log"
+asked_for bench && cat "$out/bench.log"
 printf '%s\n' "" "${table[@]}"
 exit $status

@@ -51,17 +51,16 @@ struct Fault {
 };
 void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
 
-class Faulty : public Execution {
+class Faulty : public ExecutionOver {
  public:
-  Faulty(const Config& config, const Fault& fault) : strict_(cpu_execution(config)), fault_(fault) {}
+  Faulty(const Config& config, const Fault& fault) : ExecutionOver(cpu_execution(config)), fault_(fault) {}
   std::string name() const override { return "faulty"; }
-  Binding binding(const Node&) const override { return Binding::row; }
 
   Tensor run(const Node& node, std::span<const Tensor> inputs,
              std::span<const Tensor> parameters) const override {
     Call call = called(node, inputs);
     if (fault_.change_inputs) fault_.change_inputs(call);
-    Tensor output = strict_->run(node, call.inputs, parameters);
+    Tensor output = base().run(node, call.inputs, parameters);
     if (fault_.change_output) fault_.change_output(call, output);
     return output;
   }
@@ -69,17 +68,12 @@ class Faulty : public Execution {
   NodeGradients backward(const Node& node, std::span<const Tensor> inputs, std::span<const Tensor> parameters,
                          const Tensor& output, const Tensor& gradient) const override {
     Call call = called(node, inputs);
-    NodeGradients gradients = strict_->backward(node, inputs, parameters, output, gradient);
+    NodeGradients gradients = base().backward(node, inputs, parameters, output, gradient);
     for (auto* list : {&gradients.inputs, &gradients.parameters})
       for (Tensor& tensor : *list)
         if (!tensor.empty()) tensor = tensor.clone();  // a residual hands on what others read, too
     if (fault_.change_gradients) fault_.change_gradients(call, gradients);
     return gradients;
-  }
-
-  Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
-                        std::span<const Tensor> time_embedder) const override {
-    return strict_->boundaries(timesteps, positions, time_embedder);
   }
 
  private:
@@ -92,7 +86,6 @@ class Faulty : public Execution {
     return {node, block_, {inputs.begin(), inputs.end()}};
   }
 
-  std::unique_ptr<Execution> strict_;
   const Fault& fault_;
   mutable std::string block_;
 };

@@ -10,33 +10,27 @@ namespace h3 {
 namespace {
 
 // The golden, with noise of one part in a thousand in the output of one block.
-class NoisyGolden : public Execution {
+class NoisyGolden : public ExecutionOver {
  public:
   NoisyGolden(const Config& config, std::string parameter)
-      : golden_(golden_execution(false, config)), parameter_(std::move(parameter)) {}
+      : ExecutionOver(golden_execution(false, config)), parameter_(std::move(parameter)) {}
   std::string name() const override { return "noisy golden"; }
-  Binding binding(const Node& node) const override { return golden_->binding(node); }
   Tensor run(const Node& node, std::span<const Tensor> inputs,
              std::span<const Tensor> parameters) const override {
-    Tensor output = golden_->run(node, inputs, parameters);
+    Tensor output = base().run(node, inputs, parameters);
     if (std::ranges::count(node.parameters, parameter_) == 0) return output;
     float sign = 1e-3f;
     for (float& value : output.values<float>()) value *= 1 + (sign = -sign);
     return output;
   }
-  Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
-                        std::span<const Tensor> time_embedder) const override {
-    return golden_->boundaries(timesteps, positions, time_embedder);
-  }
 
  private:
-  std::unique_ptr<Execution> golden_;
   std::string parameter_;
 };
 
-DriftLedger ledger_of(const Execution& candidate) {
+DriftLedger ledger_of(const Execution& candidate, std::int64_t blocks = 1) {
   const ReducedModel& model = reduced_model();
-  return drift_ledger(candidate, *model.golden, *model.weights, model.layout, model.bounds.seed);
+  return drift_ledger(candidate, *model.golden, *model.weights, model.layout, model.bounds.seed, {}, blocks);
 }
 
 class ModelLedger : public testing::TestWithParam<const char*> {};
@@ -53,6 +47,19 @@ TEST_P(ModelLedger, adds_up_to_the_measured_drift) {
   EXPECT_NEAR(audio, 1, 1e-9);
   EXPECT_GT(ledger.video, 1e-3);
   EXPECT_GT(ledger.audio, 1e-3);
+}
+
+TEST_P(ModelLedger, has_as_many_blocks_to_a_line_as_asked) {
+  const DriftLedger ledger =
+      ledger_of(NoisyGolden(reduced_model().config, "transformer_blocks.2.ff.net.2.weight"), 3);
+  std::vector<std::string> lines;
+  for (const auto& stage : ledger.stages) {
+    lines.push_back(stage.stage);
+    EXPECT_NEAR(stage.video.share, stage.stage == "transformer_blocks.0 to 2", 1e-12) << stage.stage;
+  }
+  EXPECT_EQ(lines, (std::vector<std::string>{"step_tables", "entry", "token_refiner.refiner_blocks.0",
+                                             "token_refiner.refiner_blocks.1", "packed_sequence",
+                                             "transformer_blocks.0 to 2", "transformer_blocks.3", "exit"}));
 }
 
 TEST_P(ModelLedger, gives_a_planted_error_to_its_stage) {

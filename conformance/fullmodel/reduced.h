@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/execution/execution_over.h"
 #include "harness/full_model/full_model_check.h"
 #include "model/named_configs.h"
 
@@ -13,26 +14,20 @@ namespace h3 {
 
 // The chained golden of one model for many candidates: computed for the first, recalled for the others. It
 // answers in the order in which it is asked, which is the model's own.
-class RecalledGolden : public Execution {
+class RecalledGolden : public ExecutionOver {
  public:
-  explicit RecalledGolden(const Config& config) : golden_(golden_execution(false, config)) {}
-  std::string name() const override { return golden_->name(); }
-  Binding binding(const Node& node) const override { return golden_->binding(node); }
+  explicit RecalledGolden(const Config& config) : ExecutionOver(golden_execution(false, config)) {}
   void start_again() { asked_ = asked_backward_ = 0; }
 
   Tensor run(const Node& node, std::span<const Tensor> inputs,
              std::span<const Tensor> parameters) const override {
-    const auto answer = [&] { return golden_->run(node, inputs, parameters); };
+    const auto answer = [&] { return base().run(node, inputs, parameters); };
     return recalled(node, runs_, asked_++, answer);
   }
   NodeGradients backward(const Node& node, std::span<const Tensor> inputs, std::span<const Tensor> parameters,
                          const Tensor& output, const Tensor& gradient) const override {
-    const auto answer = [&] { return golden_->backward(node, inputs, parameters, output, gradient); };
+    const auto answer = [&] { return base().backward(node, inputs, parameters, output, gradient); };
     return recalled(node, backwards_, asked_backward_++, answer);
-  }
-  Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
-                        std::span<const Tensor> time_embedder) const override {
-    return golden_->boundaries(timesteps, positions, time_embedder);
   }
 
  private:
@@ -48,7 +43,6 @@ class RecalledGolden : public Execution {
     return answers[number].second;
   }
 
-  std::unique_ptr<Execution> golden_;
   mutable Answers<Tensor> runs_;
   mutable Answers<NodeGradients> backwards_;
   mutable std::size_t asked_ = 0, asked_backward_ = 0;
@@ -62,10 +56,11 @@ struct ReducedModel {
   std::unique_ptr<Execution> golden = golden_execution(false, config), twin = cpu_execution(config);
   mutable RecalledGolden chained{config};
 
-  FullModelReport examine(const Execution& candidate, const OnCompared& on_compared = {}) const {
+  FullModelReport examine(const Execution& candidate, const OnCompared& on_compared = {},
+                          const std::vector<std::string>& swapped = {}) const {
     chained.start_again();
-    return examine_full_model(candidate, {chained, *golden, *twin}, *weights, layout, bounds, {},
-                              on_compared);
+    return examine_full_model(candidate, {chained, *golden, *twin}, *weights, layout, bounds, {}, on_compared,
+                              swapped);
   }
 };
 

@@ -1,5 +1,5 @@
 // Engine cuda's evaluations: on the reduced model the bytes of its CPU twin, step by step; at the released
-// width the preflight, one evaluation, sealed and verified without the GPU's help.
+// width the preflight, one evaluation, sealed and verified without a GPU.
 #ifdef H3_HAVE_CUDA
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ TEST_P(Preflight, is_sealed_and_verifies) {
   const Ended run =
       run_h3(scratch, {"run", "--contract", GetParam(), "--seed", "44", "--engine", "cuda", "--out", folder});
   ASSERT_EQ(run.end.exit_code, 0) << run.output;
-  const Ended verified = run_h3(scratch, {"verify", folder});
+  const Ended verified = run_h3_without_gpu(scratch, {"verify", folder});
   EXPECT_EQ(verified.end.exit_code, 0) << verified.output;
 }
 

@@ -53,13 +53,20 @@ inline std::string h3_program() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "h3";
 }
 
-inline Ended run_h3(const Scratch& scratch, std::vector<std::string> arguments, gate::Command command = {}) {
-  arguments.insert(arguments.begin(), {h3_program(), "generate"});
-  command.arguments = std::move(arguments);
+// `command.arguments` is what starts the program.
+inline Ended run_h3(const Scratch& scratch, const std::vector<std::string>& arguments,
+                    gate::Command command = {}) {
+  command.arguments.insert(command.arguments.end(), {h3_program(), "generate"});
+  command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
   command.output_file = scratch.path("output");
   if (command.time_limit == 0) command.time_limit = 300;
   const gate::ProcessEnd end = gate::run_to_end(command);
   return {end, gate::read_file(command.output_file)};
+}
+
+// Where the program sees no GPU, whatever computed the run.
+inline Ended run_h3_without_gpu(const Scratch& scratch, const std::vector<std::string>& arguments) {
+  return run_h3(scratch, arguments, {.arguments = {"env", "CUDA_VISIBLE_DEVICES="}});
 }
 
 // The files of a run whose bytes are a promise, by name.

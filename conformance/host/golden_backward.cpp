@@ -29,6 +29,7 @@
 #include "golden/swiglu.h"
 #include "golden/timestep_mlp.h"
 #include "golden/video_patch_pack_unpack.h"
+#include "harness/compare/first_difference.h"
 #include "harness/execution/block_inputs.h"
 #include "harness/execution/execution.h"
 #include "model/parallel.h"
@@ -356,13 +357,13 @@ TEST_P(GoldenBackward, rounds_once_at_an_fp32_border) {
   Tensors operands;
   for (const Tensor& operand : row.operands) operands.push_back(operand.to(DType::fp32));
   const Tensor y = row.forward(operands), wide = row.forward(row.operands);
-  EXPECT_TRUE(same_bytes(y, wide.to(DType::fp32)));
+  EXPECT_TRUE(identical(y, wide.to(DType::fp32)));
   const Tensor dy = exact("dy", y.shape());
   const Tensors gradients = row.backward(operands, dy.to(DType::fp32)),
                 exact = row.backward(row.operands, dy);
   ASSERT_EQ(gradients.size(), exact.size());
   for (std::size_t i = 0; i < exact.size(); ++i)
-    EXPECT_TRUE(same_bytes(gradients[i], exact[i].to(DType::fp32))) << "gradient " << i;
+    EXPECT_TRUE(identical(gradients[i], exact[i].to(DType::fp32))) << "gradient " << i;
 }
 
 TEST_P(GoldenBackward, does_not_depend_on_the_thread_count) {
@@ -372,7 +373,7 @@ TEST_P(GoldenBackward, does_not_depend_on_the_thread_count) {
   set_thread_count(3);
   const Tensors together = row.backward(row.operands, dy);
   set_thread_count(0);
-  for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(same_bytes(alone[i], together[i])) << i;
+  for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(identical(alone[i], together[i])) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(host, GoldenBackward, testing::ValuesIn(gradient_rows()),

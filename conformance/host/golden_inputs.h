@@ -36,10 +36,6 @@ inline Tensor indices(std::initializer_list<std::int64_t> values) {
   return tensor;
 }
 
-inline bool same_bytes(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() && std::ranges::equal(a.byte_span(), b.byte_span());
-}
-
 // max |y - expected| / max |expected|; not a number as soon as y or expected holds one, or sizes differ.
 inline double relative_error(const Tensor& y, const Tensor& expected) {
   if (y.elements() != expected.elements()) return NAN;

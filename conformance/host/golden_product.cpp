@@ -6,6 +6,7 @@
 #include "conformance/host/golden_inputs.h"
 #include "golden/bound.h"
 #include "golden/product.h"
+#include "harness/compare/first_difference.h"
 #include "model/parallel.h"
 
 namespace h3 {
@@ -129,9 +130,9 @@ TEST_P(GoldenProduct, does_not_depend_on_the_thread_count) {
   const auto [dx, dw] = gradients();
   for (const int threads : {2, 3, 7}) {
     set_thread_count(threads);
-    EXPECT_TRUE(same_bytes(product(Summation::ordered), alone)) << threads << " threads";
-    EXPECT_TRUE(same_bytes(gradients().first, dx)) << threads << " threads";
-    EXPECT_TRUE(same_bytes(gradients().second, dw)) << threads << " threads";
+    EXPECT_TRUE(identical(product(Summation::ordered), alone)) << threads << " threads";
+    EXPECT_TRUE(identical(gradients().first, dx)) << threads << " threads";
+    EXPECT_TRUE(identical(gradients().second, dw)) << threads << " threads";
   }
 }
 
@@ -140,7 +141,7 @@ TEST_P(GoldenProduct, rows_do_not_depend_on_each_other) {
   const std::int64_t first = row.rows / 2;
   const Tensor part = golden::product(x.row_range(first, row.rows - first), weight,
                                       row.bias ? &bias : nullptr, Summation::ordered, DType::fp64);
-  EXPECT_TRUE(same_bytes(part, all.row_range(first, row.rows - first)));
+  EXPECT_TRUE(identical(part, all.row_range(first, row.rows - first)));
 }
 
 TEST_P(GoldenProduct, shows_one_changed_weight) {

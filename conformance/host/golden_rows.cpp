@@ -23,6 +23,7 @@
 #include "golden/timestep_mlp.h"
 #include "golden/timestep_sinusoid.h"
 #include "golden/video_patch_pack_unpack.h"
+#include "harness/compare/first_difference.h"
 #include "model/parallel.h"
 
 namespace h3 {
@@ -39,7 +40,7 @@ AssertionResult close(const Tensor& y, const Tensor& expected, double limit) {
 }
 
 AssertionResult equal(const Tensor& y, const Tensor& expected) {
-  return same_bytes(y, expected) ? AssertionSuccess() : AssertionFailure() << "bytes differ";
+  return identical(y, expected) ? AssertionSuccess() : AssertionFailure() << "bytes differ";
 }
 
 Tensor listed(std::initializer_list<double> values) {
@@ -148,7 +149,7 @@ AssertionResult qk_norm_is_the_norm_of_each_head() {
   const Tensor x = random("x", {6, 3 * 16}), w = random("w", {16});
   const Tensor y = golden::qk_norm(x, w, 1e-5);
   for (std::int64_t head = 0; head < 3; ++head)
-    if (!same_bytes(columns(y, head * 16, 16), golden::rms_norm(columns(x, head * 16, 16), w, 1e-5)))
+    if (!identical(columns(y, head * 16, 16), golden::rms_norm(columns(x, head * 16, 16), w, 1e-5)))
       return AssertionFailure() << "head " << head;
   return AssertionSuccess();
 }
@@ -297,7 +298,7 @@ AssertionResult swiglu_gates_with_the_second_half() {
 AssertionResult a_closed_gate_keeps_the_residual() {
   const Tensor x = random("x", {3, 6}), branch = random("branch", {3, 6});
   const Tensor table = tensor_of({2, 12}, [](std::int64_t i) { return i / 12 == 1 && i % 12 >= 6 ? 1 : 0; });
-  if (!same_bytes(golden::gate_residual(x, branch, {table, 1}, indices({0, 0, 0})), x))
+  if (!identical(golden::gate_residual(x, branch, {table, 1}, indices({0, 0, 0})), x))
     return AssertionFailure() << "gate 0";
   return equal(golden::gate_residual(x, branch, {table, 1}, indices({1, 1, 1})), golden::residual(x, branch));
 }
@@ -317,7 +318,7 @@ AssertionResult packed_rows_come_back() {
                audio = random("audio", {2, 3});
   const Tensor packed =
       golden::pack_rows({{text, indices({0, 3})}, {video, indices({4})}, {audio, indices({2, 1})}});
-  if (!same_bytes(golden::select_rows(packed, indices({2, 1})), audio)) return AssertionFailure() << "audio";
+  if (!identical(golden::select_rows(packed, indices({2, 1})), audio)) return AssertionFailure() << "audio";
   return equal(golden::select_rows(packed, indices({0, 3})), text);
 }
 

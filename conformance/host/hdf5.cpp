@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "conformance/errors.h"
+#include "harness/compare/first_difference.h"
 
 namespace h3 {
 namespace {
@@ -37,10 +38,6 @@ Tensor awkward(DType dtype, const Shape& shape) {
     tensor.bytes()[i] = std::byte(i % 7 == 0 ? 0xff : i % 5 == 0 ? 0x00 : state >> 56);
   }
   return tensor;
-}
-
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() && std::ranges::equal(a.byte_span(), b.byte_span());
 }
 
 void write_sample(const std::string& path) {
@@ -79,8 +76,8 @@ TEST_P(Hdf5Tensor, round_trip_is_bitwise) {
     file.close();
   }
   const Hdf5Reader file(path);
-  EXPECT_TRUE(same_bytes(file.read("a/b/tensor"), tensor));
-  EXPECT_TRUE(same_bytes(file.read("a/b/tensor", row.dtype, row.shape), tensor));
+  EXPECT_TRUE(identical(file.read("a/b/tensor"), tensor));
+  EXPECT_TRUE(identical(file.read("a/b/tensor", row.dtype, row.shape), tensor));
   std::filesystem::remove(path);
 }
 
@@ -98,9 +95,9 @@ TEST_P(Hdf5Tensor, row_reads_equal_the_whole) {
     EXPECT_TRUE(fails_naming([&] { file.read_rows("tensor", 0, 1); }, {path, "tensor"}));
   } else {
     const std::int64_t extent = row.shape[0], middle = extent / 2;
-    EXPECT_TRUE(same_bytes(file.read_rows("tensor", middle, extent - middle),
-                           tensor.row_range(middle, extent - middle)));
-    EXPECT_TRUE(same_bytes(file.read_rows("tensor", extent, 0), tensor.row_range(extent, 0)));
+    EXPECT_TRUE(identical(file.read_rows("tensor", middle, extent - middle),
+                          tensor.row_range(middle, extent - middle)));
+    EXPECT_TRUE(identical(file.read_rows("tensor", extent, 0), tensor.row_range(extent, 0)));
     EXPECT_TRUE(
         fails_naming([&] { file.read_rows("tensor", middle, extent + 1); }, {path, "tensor", "rows"}));
     EXPECT_TRUE(fails_naming([&] { file.read_rows("tensor", -1, 1); }, {path, "tensor", "rows"}));
@@ -233,8 +230,8 @@ void a_flipped_byte_is_never_a_value(const std::string& path) {
       EXPECT_NE(message.find(path), std::string::npos) << message;
       continue;
     }
-    EXPECT_TRUE(same_bytes(weights, awkward(DType::bf16, {37, 129}))) << "offset " << offset;
-    EXPECT_TRUE(same_bytes(positions, awkward(DType::fp64, {100, 3}))) << "offset " << offset;
+    EXPECT_TRUE(identical(weights, awkward(DType::bf16, {37, 129}))) << "offset " << offset;
+    EXPECT_TRUE(identical(positions, awkward(DType::fp64, {100, 3}))) << "offset " << offset;
     EXPECT_EQ(tags, (std::vector<std::int8_t>{0, 1, 2, -1})) << "offset " << offset;
   }
   EXPECT_GT(noticed, 100);  // most of the file is data, and damage in it has to be seen

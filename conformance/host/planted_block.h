@@ -2,6 +2,7 @@
 // and a dump captured from.
 #pragma once
 
+#include "harness/execution/execution_over.h"
 #include "harness/execution/graph_values.h"
 #include "harness/execution/node_call.h"
 #include "harness/power/controls/control.h"
@@ -10,10 +11,10 @@
 namespace h3 {
 
 // The control's fault wherever its node runs, the strict rows elsewhere.
-class FaultyExecution : public Execution {
+class FaultyExecution : public ExecutionOver {
  public:
   explicit FaultyExecution(const Control& control, const Config& config = config_named("reduced"))
-      : control_(control), strict_(cpu_execution(config)) {}
+      : ExecutionOver(cpu_execution(config)), control_(control) {}
   std::string node() const {
     return std::string(control_.where).substr(std::string(control_.where).rfind('.') + 1);
   }
@@ -22,22 +23,13 @@ class FaultyExecution : public Execution {
   Binding binding(const Node&) const override { return Binding::candidate; }
   Tensor run(const Node& at, std::span<const Tensor> inputs,
              std::span<const Tensor> parameters) const override {
-    if (at.name != node()) return strict_->run(at, inputs, parameters);
-    return control_.plant->run(Call{
-        *strict_, at, {inputs.begin(), inputs.end()}, {parameters.begin(), parameters.end()}, {}, {}, 0});
-  }
-  NodeGradients backward(const Node& at, std::span<const Tensor> inputs, std::span<const Tensor> parameters,
-                         const Tensor& output, const Tensor& gradient) const override {
-    return strict_->backward(at, inputs, parameters, output, gradient);
-  }
-  Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
-                        std::span<const Tensor> time_embedder) const override {
-    return strict_->boundaries(timesteps, positions, time_embedder);
+    if (at.name != node()) return base().run(at, inputs, parameters);
+    return control_.plant->run(
+        Call{base(), at, {inputs.begin(), inputs.end()}, {parameters.begin(), parameters.end()}, {}, {}, 0});
   }
 
  private:
   const Control& control_;
-  std::unique_ptr<Execution> strict_;
 };
 
 struct PlantedBlock {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "harness/execution/execution_over.h"
 #include "harness/power/controls/tensor_changes.h"
 #include "kernels/linear.h"
 
@@ -22,26 +23,20 @@ struct OtherOrder {
 };
 void PrintTo(const OtherOrder& order, std::ostream* out) { *out << order.name; }
 
-class Reordered : public Execution {
+class Reordered : public ExecutionOver {
  public:
-  explicit Reordered(const OtherOrder& order) : strict_(cpu_execution(order_config())), order_(order) {}
+  explicit Reordered(const OtherOrder& order) : ExecutionOver(cpu_execution(order_config())), order_(order) {}
   std::string name() const override { return "reordered"; }
-  Binding binding(const Node& node) const override { return strict_->binding(node); }
   Tensor run(const Node& node, std::span<const Tensor> in, std::span<const Tensor> weights) const override {
-    if (node.name != order_.node) return strict_->run(node, in, weights);
-    return order_.run(*strict_, node, {in.begin(), in.end()}, {weights.begin(), weights.end()});
+    if (node.name != order_.node) return base().run(node, in, weights);
+    return order_.run(base(), node, {in.begin(), in.end()}, {weights.begin(), weights.end()});
   }
   NodeGradients backward(const Node& node, std::span<const Tensor> in, std::span<const Tensor> weights,
                          const Tensor&, const Tensor& gradient) const override {
-    return strict_->backward(node, in, weights, strict_->run(node, in, weights), gradient);
-  }
-  Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
-                        std::span<const Tensor> time_embedder) const override {
-    return strict_->boundaries(timesteps, positions, time_embedder);
+    return base().backward(node, in, weights, base().run(node, in, weights), gradient);
   }
 
  private:
-  std::unique_ptr<Execution> strict_;
   const OtherOrder& order_;
 };
 

@@ -16,23 +16,27 @@ Tensor gather(const Gathered& from, std::int64_t cols, const Tensor& index) {
 }  // namespace
 
 Tensor Provider::adaln_projection(const Tensor& temb, const Tensor& weight, const Tensor& bias) const {
-  const Tensor table = products_.linear(to_bf16(silu(temb)), weight, &bias);
+  const Tensor table = modulation_table(temb, weight, bias);
   return table.reshaped({table.rows() * kTags, table.cols() / kTags});
+}
+
+Tensor Provider::modulation_table(const Tensor& temb, const Tensor& weight, const Tensor& bias) const {
+  return products_.linear(to_bf16(silu(temb)), weight, &bias);
 }
 
 Tensor Provider::modulated_rms_norm(const Tensor& x, const Tensor& weight, float eps, const Gathered& shift,
                                     const Gathered& scale, const Tensor& index) const {
-  const Tensor normed = rms_norm(x, weight, eps);
+  const Tensor normed = provider::rms_norm(x, weight, eps);
   const Tensor scaled = mul(normed, add(gather(scale, x.cols(), index), 1.0f));
   return add(scaled, gather(shift, x.cols(), index));
 }
 
-Tensor Provider::linear(const Tensor& x, const Tensor& weight) const {
-  return products_.linear(x, weight, nullptr);
+Tensor Provider::rms_norm(const Tensor& x, const Tensor& weight, float eps) const {
+  return provider::rms_norm(x, weight, eps);
 }
 
-Tensor Provider::qk_norm(const Tensor& x, const Tensor& weight, float eps) const {
-  return rms_norm(x, weight, eps);
+Tensor Provider::linear(const Tensor& x, const Tensor& weight, const Tensor* bias) const {
+  return products_.linear(x, weight, bias);
 }
 
 // _apply_rotary_emb: the leading channels times cos, plus (-second half, first half) times sin; the rest
@@ -55,6 +59,8 @@ Tensor Provider::swiglu(const Tensor& x) const {
   const std::int64_t half = x.cols() / 2;
   return mul(columns(x, 0, half), silu(columns(x, half, half)));
 }
+
+Tensor Provider::residual(const Tensor& residual, const Tensor& x) const { return add(residual, x); }
 
 Tensor Provider::gate_residual(const Tensor& residual, const Tensor& x, const Gathered& gate,
                                const Tensor& index) const {

@@ -26,11 +26,15 @@ class Provider {
   // norm(x) * (1 + scale[index]) + shift[index]; index (S) i64
   Tensor modulated_rms_norm(const Tensor& x, const Tensor& weight, float eps, const Gathered& shift,
                             const Gathered& scale, const Tensor& index) const;
-  Tensor linear(const Tensor& x, const Tensor& weight) const;
-  Tensor qk_norm(const Tensor& x, const Tensor& weight, float eps) const;     // x (S,heads,128)
+  // The same without the tags, for the output norm: (U,N).
+  Tensor modulation_table(const Tensor& temb, const Tensor& weight, const Tensor& bias) const;
+  Tensor rms_norm(const Tensor& x, const Tensor& weight,
+                  float eps) const;  // of rows, or of heads (S,heads,128)
+  Tensor linear(const Tensor& x, const Tensor& weight, const Tensor* bias = nullptr) const;
   Tensor rope(const Tensor& x, const Tensor& cos, const Tensor& sin) const;   // cos, sin (S,96) fp32
   Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) const;  // (S,heads,128)
   Tensor swiglu(const Tensor& x) const;                                       // (S,2C) -> (S,C)
+  Tensor residual(const Tensor& residual, const Tensor& x) const;
   Tensor gate_residual(const Tensor& residual, const Tensor& x, const Gathered& gate,
                        const Tensor& index) const;
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "fixtures/hdf5.h"
+#include "harness/compare/first_difference.h"
 #include "harness/generation/run_identity.h"
 #include "harness/power/controls/fault_class.h"
 #include "harness/report/report_parts.h"
@@ -19,11 +20,6 @@ using report::Paint;
 
 constexpr const char* kSchema = "h3.capsule.v1";
 constexpr int kDeflate = 9;
-
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.size_bytes() == b.size_bytes() &&
-         !std::memcmp(a.bytes(), b.bytes(), a.size_bytes());
-}
 
 Json description_of(const Capsule& capsule) {
   const Reduced& reduced = capsule.reduced;
@@ -196,7 +192,7 @@ CapsuleReplay replay_capsule(const Capsule& capsule, const std::string& engine) 
   const Config& config = capsule.call().config;
   CapsuleReplay replay;
   replay.expected = run(reduced.calls, *cpu_execution(config)).reshaped(reduced.expected.shape());
-  replay.as_recorded = same_bytes(replay.expected, reduced.expected);
+  replay.as_recorded = identical(replay.expected, reduced.expected);
   Calls wide;
   for (const NodeCall& call : reduced.calls) wide.push_back(widened(call));
   replay.golden = run(wide, *golden_execution(true, config)).reshaped(reduced.expected.shape());
@@ -207,7 +203,7 @@ CapsuleReplay replay_capsule(const Capsule& capsule, const std::string& engine) 
     replay.engine = asked->name();
     replay.found = run(reduced.calls, *asked).reshaped(reduced.expected.shape());
   }
-  if (!same_bytes(replay.expected, replay.found)) replay.drift = capsule.drift(replay.expected, replay.found);
+  if (!identical(replay.expected, replay.found)) replay.drift = capsule.drift(replay.expected, replay.found);
   if (replay.drift && reduced.calls.size() == 1 && !(reduced.cut_short && engine.empty()))
     replay.looks_like = appearance_of(capsule.call(), replay.found);
   return replay;

@@ -1,7 +1,6 @@
 #include "harness/capsule/dump_check.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "harness/capsule/capsule.h"
@@ -16,10 +15,6 @@
 
 namespace h3 {
 namespace {
-
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  return a.size_bytes() == b.size_bytes() && !std::memcmp(a.bytes(), b.bytes(), a.size_bytes());
-}
 
 Graph graph_of(const DumpRequest& request, const Config& config) {
   const std::int64_t blocks = request.refiner ? config.num_refiner_layers : config.num_layers;
@@ -161,7 +156,7 @@ class Walk {
   }
 
   static bool all_same(std::span<const Tensor> a, std::span<const Tensor> b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_bytes);
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), identical);
   }
 
   // Values on the way that the dump lacks and that a row has made from others.
@@ -248,7 +243,7 @@ class Walk {
     const std::vector<Tensor> in = pick(node.inputs, local_);
     const Tensor &output = strict_.at(node.name),
                  gradient = gradients_.at(node.name).reshaped(output.shape());
-    const bool as_chained = all_same(in, chained.inputs) && same_bytes(gradient, chained.gradient);
+    const bool as_chained = all_same(in, chained.inputs) && identical(gradient, chained.gradient);
     const NodeGradients isolated =
         as_chained ? chained.gradients : twin_->backward(node, in, parameters, output, gradient);
     NodeGradients golden;

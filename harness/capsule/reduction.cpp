@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "harness/compare/compare.h"
+#include "harness/compare/first_difference.h"
 #include "harness/execution/backward_chain.h"
 #include "harness/execution/row_subset.h"
 #include "kernels/numerics/chain.h"
@@ -299,10 +300,6 @@ NodeCall of_range(const NodeCall& call, std::int64_t first, std::int64_t last) {
   return part;
 }
 
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  return a.size_bytes() == b.size_bytes() && !std::memcmp(a.bytes(), b.bytes(), a.size_bytes());
-}
-
 // Halves, quarters, ... are left out at both ends as long as the candidate still differs from the row.
 void narrow_the_sum(Reduced& reduced, const Execution& strict, const Execution& candidate) {
   NodeCall& call = reduced.calls.front();
@@ -313,7 +310,7 @@ void narrow_the_sum(Reduced& reduced, const Execution& strict, const Execution& 
   std::int64_t first = 0, last = all;
   const auto differs = [&](std::int64_t from, std::int64_t to) {
     const NodeCall part = of_range(call, from, to);
-    return !same_bytes(run(part, strict), run(part, candidate));
+    return !identical(run(part, strict), run(part, candidate));
   };
   for (std::int64_t piece = all / 2 / step * step; piece >= step; piece = piece / 2 / step * step) {
     while (last - first > piece && differs(first, last - piece)) last -= piece;
@@ -333,12 +330,12 @@ void ask_again(Reduced& reduced, const MakeExecution& candidate) {
   try {
     const auto asked = candidate(call.config);
     const Tensor alone = run(reduced.calls, *asked).reshaped(reduced.expected.shape());
-    if (same_bytes(alone, reduced.expected)) {
+    if (identical(alone, reduced.expected)) {
       reduced.steps.push_back(
           "alone the candidate gives the expected words: found depends on what is around it");
       return;
     }
-    reduced.steps.push_back(same_bytes(alone, reduced.found)
+    reduced.steps.push_back(identical(alone, reduced.found)
                                 ? "alone the candidate gives the same words"
                                 : "alone the candidate gives yet other words, which are kept");
     reduced.found = alone;
@@ -444,7 +441,7 @@ Reduced reduced(const Calls& calls, const Tensor& expected, const Tensor& found,
   const auto strict = cpu_execution(made.calls.front().config);
   made.expected = run(made.calls, *strict);
   made.found = chosen.of(given).reshaped(made.expected.shape());
-  require(same_bytes(made.expected, chosen.of(expected)),
+  require(identical(made.expected, chosen.of(expected).reshaped(made.expected.shape())),
           "node '{}': the row gives other words for these operands alone than in the whole", call.node.name);
   made.steps.push_back(fmt::format("{} of {} words differ; kept: {} of {} rows, {} of {} columns",
                                    difference.differing, difference.elements, chosen.rows.size(),

@@ -140,26 +140,48 @@ void run_reference(const ReferenceOptions& options) {
 
 struct LedgerOptions {
   std::string config = "reduced", layout = "tiny", engine = "cpu";
+  NodeSwap swap = {};
   std::uint64_t seed = kDefaultSeed;
+  std::int64_t blocks = 1;
   bool json = false;
 };
 
 void print_ledger(const LedgerOptions& options) {
   const Config config = config_named(options.config);
-  const auto candidate = engine_named(options.engine, config);
+  auto candidate = engine_named(options.engine, config);
+  if (!options.swap.nodes.empty()) candidate = swap_nodes(std::move(candidate), options.swap, config);
   const auto golden =
       options.engine == "cuda" ? golden_execution_on_gpu(config) : golden_execution(false, config);
   std::unique_ptr<Progress> bar;
-  DriftLedger ledger =
-      drift_ledger(*candidate, *golden, SyntheticWeights(options.seed, config), named_layout(options.layout),
-                   options.seed, [&](std::int64_t done, std::int64_t steps, const std::string& stage) {
-                     if (!bar) bar = std::make_unique<Progress>("drift ledger", steps, Progress::Unit::steps);
-                     bar->step(done, stage);
-                   });
+  DriftLedger ledger = drift_ledger(
+      *candidate, *golden, SyntheticWeights(options.seed, config), named_layout(options.layout), options.seed,
+      [&](std::int64_t done, std::int64_t steps, const std::string& stage) {
+        if (!bar) bar = std::make_unique<Progress>("drift ledger", steps, Progress::Unit::steps);
+        bar->step(done, stage);
+      },
+      options.blocks);
   bar.reset();
   ledger.config = options.config;
   ledger.layout = options.layout;
   std::fputs((options.json ? to_json(ledger).dump(2) + "\n" : to_table(ledger)).c_str(), stdout);
+}
+
+// Nodes that another execution computes, of one kind at a time.
+void add_swap(CLI::App& command, NodeSwap& swap) {
+  const auto add = [&](const std::string& by, const char* what) {
+    return command
+        .add_option_function<std::vector<std::string>>(
+            "--" + by + "-nodes",
+            [&swap, by](const std::vector<std::string>& nodes) {
+              swap = {by, nodes};
+            },
+            what)
+        ->allow_extra_args(false)
+        ->delimiter(',');
+  };
+  CLI::Option* const golden =
+      add("golden", "a diagnosis: these nodes (attention,q_proj,...) as the golden, rounded to BF16");
+  add("provider", "likewise, as the provider's libraries on this GPU")->excludes(golden);
 }
 
 }  // namespace
@@ -172,9 +194,12 @@ void add_fullmodel(CLI::App& app) {
   h3 fullmodel --config released --layout small --engine cuda --report r.json --receipt receipt.json
                                                         50 blocks and 638 parameter gradients, on a Hopper GPU
   h3 fullmodel --block0-receipt build/evidence/block0/receipt.json
+  h3 fullmodel --golden-nodes attention,q_norm          a diagnosis, never closed: how much of the drift is left when
+                                                        these nodes are the golden's; --provider-nodes likewise
   h3 fullmodel inputs --out /tmp/full                   rules of the weights, inputs and gradients for
                                                         fixtures/export_full_model.py
   h3 fullmodel ledger                                   which stage put how much into the outputs' final drift
+  h3 fullmodel ledger --config released --engine cuda --blocks 5
   h3 fullmodel reference --check                        whether the bounds follow from the recorded ensemble
 Exit: 0 closed, 1 a tensor beyond its bound or missing, 2 bad input.)");
   auto gate = std::make_shared<GateOptions>();
@@ -185,6 +210,7 @@ Exit: 0 closed, 1 a tensor beyond its bound or missing, 2 bad input.)");
   command->add_option("--checkpoint", gate->request.checkpoint, "folder with the weights of the bounds");
   command->add_option("--block0-receipt", gate->request.block0_receipt,
                       "receipt.json of a closed gate block0, instead of a replay of block 0");
+  add_swap(*command, gate->request.swap);
   command->add_option("--report", gate->report, "write the report here");
   command->add_option("--receipt", gate->receipt, "write a receipt here when the gate is closed");
   command->add_flag("--json", gate->json, "print the report as JSON instead of the table");
@@ -203,6 +229,10 @@ Exit: 0 closed, 1 a tensor beyond its bound or missing, 2 bad input.)");
   print->add_option("--layout", ledger->layout, "named layout")->capture_default_str();
   print->add_option("--engine", ledger->engine, "cpu, or cuda on a Hopper GPU")->capture_default_str();
   print->add_option("--seed", ledger->seed, "seed of weights and inputs")->capture_default_str();
+  print->add_option("--blocks", ledger->blocks, "transformer blocks to a line: more are fewer runs")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  add_swap(*print, ledger->swap);
   print->add_flag("--json", ledger->json, "print JSON instead of the table");
   print->callback([=] { print_ledger(*ledger); });
 

@@ -1,6 +1,7 @@
 // h3 provider: block 0 through cuBLAS, cuDNN and eager operations on the GPU, against what diffusers recorded
 // or against the strict rows.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -60,19 +61,20 @@ nlohmann::ordered_json to_json(const ProviderReplay& replay) {
 
 std::string to_table(const ProviderAgainstStrict& found) {
   std::string text = fmt::format(
-      "provider against the strict rows, block 0, S = {}, variant {}, on {}\nlayout        {}\nrun with     "
-      " ",
-      found.rows, found.variant, found.device, found.layout_sha256);
+      "provider against the strict rows, {}, {} rows, variant {}, on {}\ninputs        {}\nrun with      ",
+      found.part, found.rows, found.variant, found.device, found.inputs);
   for (const auto& [name, version] : found.libraries) text += fmt::format(" {} {},", name, version);
   text.back() = '\n';
-  text += fmt::format("\n{:<18} {:>14} {:>12}  {}\n", "node", "elements", "differing",
+  std::size_t width = 18;
+  for (const auto& node : found.nodes) width = std::max(width, node.node.size());
+  text += fmt::format("\n{:<{}} {:>14} {:>12}  {}\n", "node", width, "elements", "differing",
                       "provider's digest (xxh3)");
   for (const auto& node : found.nodes) {
     if (!node.refused.empty()) {
-      text += fmt::format("{:<18} not compared, the provider refused: {}\n", node.node, node.refused);
+      text += fmt::format("{:<{}} not compared, the provider refused: {}\n", node.node, width, node.refused);
       continue;
     }
-    text += fmt::format("{:<18} {:>14} {:>12}  {}{}\n", node.node, node.elements, node.differing,
+    text += fmt::format("{:<{}} {:>14} {:>12}  {}{}\n", node.node, width, node.elements, node.differing,
                         node.xxh3_128, node.first ? "  first: " + node.first->to_string() : "");
   }
   return text + fmt::format("\n{}\n", found.equal() ? "every node has the same bytes, isolated"
@@ -80,11 +82,9 @@ std::string to_table(const ProviderAgainstStrict& found) {
 }
 
 nlohmann::ordered_json to_json(const ProviderAgainstStrict& found) {
-  nlohmann::ordered_json json = {{"rows", found.rows},
-                                 {"layout_sha256", found.layout_sha256},
-                                 {"variant", found.variant},
-                                 {"device", found.device},
-                                 {"equal", found.equal()}};
+  nlohmann::ordered_json json = {{"part", found.part},     {"rows", found.rows},
+                                 {"inputs", found.inputs}, {"variant", found.variant},
+                                 {"device", found.device}, {"equal", found.equal()}};
   for (const auto& [name, version] : found.libraries) json["run_with"][name]["version"] = version;
   for (const auto& node : found.nodes) {
     nlohmann::ordered_json entry = {{"node", node.node}};
@@ -105,26 +105,35 @@ void report(const Found& found, bool as_json) {
 }
 
 struct Options {
-  std::string layout = "tiny", variant = "default", against = "record";
+  std::string part = "block0", layout = "tiny", variant = "default", against = "record";
   std::int64_t rows = 0;
   bool json = false;
 };
 
 void run(const Options& options) {
-  const auto watched = [&](const auto& work) {
-    Progress bar("provider", 18, Progress::Unit::steps);
-    return work([&](std::int64_t done, const std::string& next) { bar.step(done, next); });
+  std::unique_ptr<Progress> bar;
+  const auto step = [&](std::int64_t done, std::int64_t steps, const std::string& next) {
+    if (!bar) bar = std::make_unique<Progress>("provider", steps, Progress::Unit::steps);
+    bar->step(done, next);
   };
+  const auto shown = [&](const auto& found) {
+    bar.reset();
+    report(found, options.json);
+  };
+  if (options.part == "refiner") {
+    require(options.against == "cuda", "provider: no record of the refiner: it goes with --against cuda");
+    shown(compare_provider_refiner(options.rows ? options.rows : named_layout(options.layout).text_rows(),
+                                   options.variant, step));
+    return;
+  }
   if (options.against == "record") {
     require(options.rows == 0, "provider: no record of {} rows: --rows goes with --against cuda",
             options.rows);
-    report(watched([&](auto progress) { return replay_provider(options.layout, options.variant, progress); }),
-           options.json);
+    shown(replay_provider(options.layout, options.variant, step));
     return;
   }
   const PackedLayout layout = options.rows ? layout_of_rows(options.rows) : named_layout(options.layout);
-  report(watched([&](auto progress) { return compare_provider(layout, options.variant, progress); }),
-         options.json);
+  shown(compare_provider(layout, options.variant, step));
 }
 
 }  // namespace
@@ -132,17 +141,24 @@ void run(const Options& options) {
 void add_provider(CLI::App& app) {
   auto* command = app.add_subcommand(
       "provider",
-      "Replay block 0 with the provider's own libraries on this GPU, against its record or the rows");
+      "Block 0 or the refiner with the provider's own libraries on this GPU, against its record or the rows");
   command->footer(R"(Examples:
   h3 provider --layout tiny                       17 nodes through cuBLAS, cuDNN and eager operations
   h3 provider --layout small --variant cublaslt   the products through cuBLASLt
   h3 provider --rows 8192 --against cuda          both on this GPU, node by node on the same inputs
   h3 provider --layout 768p-124f --against cuda   the same with the rows of a whole video
+  h3 provider --part refiner --rows 256 --against cuda
+                                                  text embedder, both refiner blocks and their norm, 256 text rows
 LD_LIBRARY_PATH chooses the libcublas, libcublasLt and libcudnn that answer.
 Exit: 0 every node has the same bytes, 1 some differ or were not compared, 2 bad input or no GPU.)");
   auto options = std::make_shared<Options>();
+  command->add_option("--part", options->part, "block0, or refiner: what the text goes through")
+      ->check(CLI::IsMember({"block0", "refiner"}))
+      ->capture_default_str();
   command->add_option("--layout", options->layout, "tiny, small, medium or 768p-124f")->capture_default_str();
-  command->add_option("--rows", options->rows, "this many packed rows instead: tiny with more text")
+  command
+      ->add_option("--rows", options->rows,
+                   "this many packed rows instead: tiny with more text; of the refiner, text rows")
       ->check(CLI::PositiveNumber);
   command->add_option("--variant", options->variant, "default or cublaslt")->capture_default_str();
   command->add_option("--against", options->against, "record: what diffusers recorded; cuda: the strict rows")

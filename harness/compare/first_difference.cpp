@@ -1,10 +1,15 @@
 #include "harness/compare/first_difference.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "harness/compare/compare.h"
 
 namespace h3 {
+
+bool identical(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && std::ranges::equal(a.byte_span(), b.byte_span());
+}
 
 std::optional<Drift> first_difference(const std::string& name, const Tensor& expected, const Tensor& got,
                                       const std::string& what, std::span<const std::int64_t> rows) {

@@ -1,4 +1,4 @@
-// Where two results of one node first part, by row, head and element.
+// Whether two tensors are the same, and where two results of one node first part: by row, head and element.
 #pragma once
 
 #include <optional>
@@ -9,6 +9,9 @@
 #include "model/tensor.h"
 
 namespace h3 {
+
+// In type, shape and every byte.
+bool identical(const Tensor& a, const Tensor& b);
 
 // Nothing when all bytes are equal. `rows` names the rows of both in the whole sequence, empty: all of them;
 // `what` says what `got` is. A tensor of three extents is (rows, heads, channels) and has its head named.

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <deque>
 #include <map>
 
 #include "harness/compare/compare.h"
+#include "harness/execution/execution_over.h"
 #include "harness/full_model/full_model.h"
 
 namespace h3 {
@@ -15,15 +17,29 @@ using Outputs = std::map<std::string, Tensor>;  // FP32, by kModelOutputs
 
 Tensor wide(const Tensor& tensor) { return tensor.dtype() == DType::bf16 ? tensor.to(DType::fp32) : tensor; }
 
-// What is left of a forward pass.
-Outputs finish(const Execution& execution, FullModel& model) {
+// A stage of the model; of its values the model's outputs.
+Outputs run_stage(const Execution& execution, FullModel& model) {
   Outputs outputs;
-  while (model.next_forward())
-    for (const auto& [name, tensor] : model.forward_stage())
-      for (const char* output : kModelOutputs)
-        if (name == output) outputs[name] = wide(execution.fetch(tensor));
+  for (const auto& [name, tensor] : model.forward_stage())
+    for (const char* output : kModelOutputs)
+      if (name == output) outputs[name] = wide(execution.fetch(tensor));
   return outputs;
 }
+
+// The golden with its parameters kept for as long as one stage is run: all hybrids take the same ones.
+class KeptParameters : public ExecutionOver {
+ public:
+  using ExecutionOver::ExecutionOver;
+  Tensor parameter(const Weights& weights, const std::string& name) const override {
+    Tensor& kept = kept_[name];
+    if (kept.empty()) kept = base().parameter(weights, name);
+    return kept;
+  }
+  void forget() { kept_.clear(); }
+
+ private:
+  mutable std::map<std::string, Tensor> kept_;
+};
 
 // Over two tensors of one shape, in FP64.
 template <class Term>
@@ -53,6 +69,10 @@ double projection(const Tensor& before, const Tensor& after, const Tensor& start
   return whole == 0 ? 0 : along / whole;
 }
 
+bool is_block(const Stage& stage) { return stage.graph.name.starts_with("transformer_blocks."); }
+
+std::string number_of(const std::string& block) { return block.substr(block.rfind('.') + 1); }
+
 std::string bar(double share) {
   constexpr int kWidth = 40;
   return std::string(std::size_t(std::lround(std::min(1.0, std::max(0.0, share)) * kWidth)), '#');
@@ -60,29 +80,35 @@ std::string bar(double share) {
 
 }  // namespace
 
-DriftLedger drift_ledger(const Execution& candidate, const Execution& golden, const Weights& weights,
-                         const PackedLayout& layout, std::uint64_t seed, const LedgerProgress& progress) {
+DriftLedger drift_ledger(const Execution& candidate, const Execution& given_golden, const Weights& weights,
+                         const PackedLayout& layout, std::uint64_t seed, const LedgerProgress& progress,
+                         std::int64_t blocks) {
+  require(blocks >= 1, "drift ledger: {} blocks to a line, expected 1 or more", blocks);
   const Values inputs = model_inputs(layout, weights.config(), seed);
   const auto stages = std::int64_t(model_stages(weights.config()).size());
+  KeptParameters golden(given_golden);
   const auto for_golden = [&](const Tensor& placed) { return golden.place(wide(candidate.fetch(placed))); };
 
-  FullModel own(candidate, weights, inputs), alone(golden, weights, widened(inputs));
-  std::vector<Outputs> hybrids = {finish(golden, alone)};
+  FullModel own(candidate, weights, inputs);
+  std::deque<FullModel> models;  // of the hybrids but the last, all at the stage that the candidate runs next
+  models.emplace_back(golden, weights, widened(inputs));
+  std::deque<Outputs> hybrids;
   std::vector<std::string> names;
-  while (const Stage* stage = own.next_forward()) {
-    if (progress) progress(std::int64_t(names.size()), stages, stage->graph.name);
-    names.push_back(stage->graph.name);
-    const FullModel::Named computed = own.forward_stage();
-    if (own.next_forward()) {
-      FullModel hybrid(golden, weights, {});
-      hybrid.go_on_from(own, for_golden, FullModel::Scope::all_stages);
-      hybrids.push_back(finish(golden, hybrid));
-    } else {
-      Outputs& last = hybrids.emplace_back();
-      for (const auto& [name, tensor] : computed)
-        for (const char* output : kModelOutputs)
-          if (name == output) last[name] = wide(candidate.fetch(tensor));
-    }
+  std::vector<std::string> line;  // stages since the last hybrid began
+  for (std::int64_t done = 0; const Stage* stage = own.next_forward(); ++done) {
+    if (progress) progress(done, stages, stage->graph.name);
+    line.push_back(stage->graph.name);
+    hybrids.clear();
+    for (FullModel& model : models) hybrids.push_back(run_stage(golden, model));
+    golden.forget();
+    hybrids.push_back(run_stage(candidate, own));
+    const Stage* const next = own.next_forward();
+    if (is_block(*stage) && next && is_block(*next) && std::int64_t(line.size()) < blocks) continue;
+    names.push_back(line.size() == 1 ? line[0] : line.front() + " to " + number_of(line.back()));
+    line.clear();
+    if (next)
+      models.emplace_back(golden, weights, Values{})
+          .go_on_from(own, for_golden, FullModel::Scope::all_stages);
   }
 
   DriftLedger ledger;

@@ -21,7 +21,7 @@ struct DriftPart {
 };
 
 struct StageDrift {
-  std::string stage;
+  std::string stage;  // "transformer_blocks.0 to 4" for several
   DriftPart video, audio;
 };
 
@@ -33,9 +33,12 @@ struct DriftLedger {
 
 using LedgerProgress = std::function<void(std::int64_t done, std::int64_t steps, const std::string& stage)>;
 
-// Inputs are those of the full-model gate (seed). Golden stages run: half the square of the number of stages.
+// Inputs are those of the full-model gate (seed). `blocks` transformer blocks share a line. Golden stages
+// run: half the number of lines times that of stages, all that share a stage one after the other, on one copy
+// of its parameters.
 DriftLedger drift_ledger(const Execution& candidate, const Execution& golden, const Weights& weights,
-                         const PackedLayout& layout, std::uint64_t seed, const LedgerProgress& progress = {});
+                         const PackedLayout& layout, std::uint64_t seed, const LedgerProgress& progress = {},
+                         std::int64_t blocks = 1);
 
 std::string to_table(const DriftLedger& ledger);
 nlohmann::ordered_json to_json(const DriftLedger& ledger);

@@ -75,7 +75,7 @@ void FullModel::go_on_from(const FullModel& other, const std::function<Tensor(co
   const Stage* next = other.backward_ > 0 ? next_backward() : next_forward();
   require(next != nullptr, "full model: nothing is left to go on with");
   for (const auto& [name, value] : other.values_)
-    if (scope == Scope::all_stages || std::ranges::count(next->sources, name) > 0)
+    if (std::ranges::count(next->sources, name) > 0 || (scope == Scope::all_stages && read_later(name)))
       values_[name] = take(value);
   for (const auto& [value, gradient] : other.reaching_) reaching_[value] = take(gradient);
 }

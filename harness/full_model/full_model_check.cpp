@@ -140,7 +140,7 @@ bool FullModelReport::accepted() const {
 FullModelReport examine_full_model(const Execution& candidate, const References& references,
                                    const Weights& weights, const PackedLayout& layout,
                                    const FullModelBounds& bounds, const FullModelProgress& progress,
-                                   const OnCompared& on_compared) {
+                                   const OnCompared& on_compared, const std::vector<std::string>& swapped) {
   FullModelReport report;
   report.config = bounds.config;
   report.layout = bounds.layout;
@@ -155,8 +155,9 @@ FullModelReport examine_full_model(const Execution& candidate, const References&
       const Binding binding = candidate.binding(node);
       ++report.nodes;
       report.nodes_bound_to_row += binding == Binding::row;
-      require(binding == Binding::row, "engine {}: node {} is bound to {}, expected row", candidate.name(),
-              stage.value(node.name), name_of(binding));
+      require(binding == Binding::row || std::ranges::count(swapped, node.name) > 0,
+              "engine {}: node {} is bound to {}, expected row", candidate.name(), stage.value(node.name),
+              name_of(binding));
     }
 
   const Values inputs = model_inputs(layout, weights.config(), bounds.seed),
@@ -179,9 +180,10 @@ FullModelReport examine_full_model(const Execution& candidate, const References&
     twin.go_on_from(own,
                     [&](const Tensor& placed) { return references.twin.place(candidate.fetch(placed)); });
     const auto got = timed(report.seconds_candidate, [&] { return (own.*next)(); });
-    const bool ask_twin =
-        is_for_twin(pass, stage, weights.config()) ||
-        std::ranges::any_of(got, [&](const auto& t) { return bounds.of(pass, t.first).isolated_is_blind(); });
+    const bool ask_twin = swapped.empty() && (is_for_twin(pass, stage, weights.config()) ||
+                                              std::ranges::any_of(got, [&](const auto& t) {
+                                                return bounds.of(pass, t.first).isolated_is_blind();
+                                              }));
     const auto of_twin =
         ask_twin ? timed(report.seconds_twin, [&] { return (twin.*next)(); }) : FullModel::Named(got.size());
     for (const auto* expected : {&of_chained, &of_isolated, &of_twin})
@@ -210,7 +212,13 @@ FullModelReport check_full_model(const FullModelRequest& request, const FullMode
           request.config);
   require(weights->identity() == bounds.weights, "weights {}: the bounds of config {} are for {}",
           weights->identity(), request.config, bounds.weights);
-  const auto engine = engine_named(request.engine, config);
+  auto engine = engine_named(request.engine, config);
+  const SwappedNodes* swapped = nullptr;
+  if (!request.swap.nodes.empty()) {
+    auto with_swap = swap_nodes(std::move(engine), request.swap, config);
+    swapped = with_swap.get();
+    engine = std::move(with_swap);
+  }
   const auto [block0, closed] = gate_of_block0(request);
   if (!closed) {
     FullModelReport refused;
@@ -225,8 +233,10 @@ FullModelReport check_full_model(const FullModelRequest& request, const FullMode
   const auto golden =
       request.engine == "cuda" ? golden_execution_on_gpu(config) : golden_execution(false, config);
   const auto twin = cpu_execution(config);
-  FullModelReport report = examine_full_model(*engine, {*golden, *golden, *twin}, *weights,
-                                              named_layout(bounds.layout), bounds, progress);
+  FullModelReport report =
+      examine_full_model(*engine, {*golden, *golden, *twin}, *weights, named_layout(bounds.layout), bounds,
+                         progress, {}, request.swap.nodes);
+  if (swapped) report.swapped = swapped->swapped();
   report.block0 = block0;
   report.chain_isa = request.engine == "cuda" ? cuda_device_name() : name_of(numerics::chosen_chain_isa());
   return report;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/compare/compare.h"
+#include "harness/execution/swapped_nodes.h"
 #include "harness/full_model/full_model.h"
 #include "harness/full_model/full_model_bounds.h"
 
@@ -51,6 +52,7 @@ struct FullModelReport {
   FullModelBounds bounds;
   std::string block0;  // what stood for the block-0 gate; empty where it was not asked for
   std::int64_t nodes = 0, nodes_bound_to_row = 0;
+  std::vector<SwappedNode> swapped;   // on request; such a run is never accepted
   std::vector<TensorResult> tensors;  // in execution order: forward, then backward
   double seconds_candidate = 0, seconds_golden = 0, seconds_twin = 0;
 
@@ -75,18 +77,21 @@ struct References {
   const Execution& twin;                // the strict rows on a CPU
 };
 
-// Errors: a node that is not bound to its row; a tensor without a bound. `candidate` and the goldens are of
-// the model that the weights are for.
+// Errors: a node that is not bound to its row, unless it is among `swapped`; a tensor without a bound.
+// `candidate` and the goldens are of the model that the weights are for. With swapped nodes no twin is asked:
+// it has other bytes.
 FullModelReport examine_full_model(const Execution& candidate, const References& references,
                                    const Weights& weights, const PackedLayout& layout,
                                    const FullModelBounds& bounds, const FullModelProgress& progress = {},
-                                   const OnCompared& on_compared = {});
+                                   const OnCompared& on_compared = {},
+                                   const std::vector<std::string>& swapped = {});
 
 struct FullModelRequest {
   std::string config = "reduced", engine = "cpu";
   std::string layout = "tiny";  // there are bounds for
   std::string checkpoint;       // folder; empty: the synthetic weights that the bounds are for
   std::string block0_receipt;   // of a closed gate block0; empty: block 0 is replayed here
+  NodeSwap swap = {};           // a diagnosis, not the gate
 };
 
 // The gate, in this order and not going on where one fails: bounds and their inventory, block 0 (a report

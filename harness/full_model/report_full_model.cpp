@@ -65,6 +65,9 @@ std::string to_table(const FullModelReport& report, bool colour) {
   const auto exceeded = std::ranges::count_if(report.tensors, [](const auto& t) { return !t.accepted; });
   const auto single = std::ranges::count_if(report.tensors, [](const auto& t) { return !t.within_single; });
   out += fmt::format("\nbindings              {} of {} row\n", report.nodes_bound_to_row, report.nodes);
+  for (const SwappedNode& swapped : report.swapped)
+    out += fmt::format("swapped               {} by {}: {} of {} words changed in {} runs\n", swapped.node,
+                       swapped.by, swapped.differing, swapped.elements, swapped.runs);
   out += fmt::format("tensors               {} compared, {} beyond their bound, {} missing\n",
                      report.tensors.size(), exceeded, missing.size());
   for (const auto& name : missing) out += fmt::format("missing               {}\n", name);
@@ -118,6 +121,13 @@ Json to_json(const FullModelReport& report) {
                                {"accepted", tensor.accepted},
                                {"reason", tensor.reason}});
   json["bindings"] = {{"row", report.nodes_bound_to_row}, {"nodes", report.nodes}};
+  json["swapped"] = Json::array();
+  for (const SwappedNode& swapped : report.swapped)
+    json["swapped"].push_back({{"node", swapped.node},
+                               {"by", swapped.by},
+                               {"runs", swapped.runs},
+                               {"elements", swapped.elements},
+                               {"differing", swapped.differing}});
   json["missing"] = report.missing();
   json["drift"] = {{"first_forward_drift", drift_of(report.first_drift(Pass::forward))},
                    {"first_backward_drift", drift_of(report.first_drift(Pass::backward))}};

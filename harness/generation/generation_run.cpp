@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "harness/compare/first_difference.h"
 #include "harness/generation/trajectory.h"
 #include "model/atomic_file.h"
 #include "model/digest.h"
@@ -185,8 +186,7 @@ void replay(const Files& files, Walk& walk) {
   require(record.inputs == saved.record.inputs, "{}: inputs {}, this run gives the evaluation {}", path,
           saved.record.inputs, record.inputs);
   for (const char* name : {"video_rows", "audio_rows"})
-    require(same_bytes(step.at(name), tensors.at(name)), "{}: {} do not follow from the velocity", path,
-            name);
+    require(identical(step.at(name), tensors.at(name)), "{}: {} do not follow from the velocity", path, name);
   require(record.link == saved.record.link, "{}: link {}, the chain of this run has {}", path,
           saved.record.link, record.link);
   require(record == saved.record, "{}: digests of tensors are not those of its file", path);
@@ -197,7 +197,7 @@ void verify_step(const Files& files, const Walk& walk, const Evaluation& evaluat
   const Values again = evaluate(walk.inputs());
   const Values saved = velocity_of(read_tensors(files, read_record(files, walk.next())));
   for (const auto& [name, tensor] : saved)
-    require(same_bytes(tensor, again.at(name)), "step {}: evaluated again, {} is not the saved one",
+    require(identical(tensor, again.at(name)), "step {}: evaluated again, {} is not the saved one",
             walk.next(), name);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness/compare/compare.h"
+#include "harness/compare/first_difference.h"
 #include "model/digest.h"
 #include "model/error.h"
 #include "model/json.h"
@@ -29,7 +30,7 @@ std::vector<std::pair<std::string, Tensor>> schedules_of(const GenerationContrac
 }
 
 void require_same(const std::string& what, const Tensor& derived, const Tensor& recorded) {
-  if (same_bytes(derived, recorded)) return;
+  if (identical(derived, recorded)) return;
   const Comparison c = compare(derived, recorded);
   if (!c.mismatch.empty()) fail("{}: {}", what, c.mismatch);
   fail("{}: {} of {} elements are not what follows from the contract, the first in row {}", what, c.differing,
@@ -39,10 +40,6 @@ void require_same(const std::string& what, const Tensor& derived, const Tensor& 
 }  // namespace
 
 std::string step_group(std::int64_t evaluation) { return fmt::format("step_{:03}", evaluation); }
-
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() && std::ranges::equal(a.byte_span(), b.byte_span());
-}
 
 Values step_tensors(const Values& velocity, const GenerationState& after) {
   return {{"video_velocity", velocity.at("video_output")},
@@ -182,7 +179,7 @@ class Differences {
 
   double between(std::int64_t evaluation, const std::string& kind, const std::string& modality,
                  const Tensor& expected, const Tensor& actual) {
-    if (same_bytes(expected, actual)) return 0;
+    if (identical(expected, actual)) return 0;
     const Comparison c = compare(expected, actual);
     if (!first_) first_ = TrajectoryDrift{evaluation, kind, modality, place(c, expected, actual)};
     return c.relative_l2;
@@ -219,9 +216,9 @@ void require_same_request(const Trajectory& expected, const Trajectory& actual) 
 void require_same_start(const Trajectory& expected, const Trajectory& actual) {
   require_same_request(expected, actual);
   const GenerationState a = expected.initial(), b = actual.initial();
-  require(same_bytes(a.video_rows, b.video_rows), "{}: its video begins with other rows than {}",
+  require(identical(a.video_rows, b.video_rows), "{}: its video begins with other rows than {}",
           actual.path(), expected.path());
-  require(same_bytes(a.audio_rows, b.audio_rows), "{}: its audio begins with other rows than {}",
+  require(identical(a.audio_rows, b.audio_rows), "{}: its audio begins with other rows than {}",
           actual.path(), expected.path());
 }
 

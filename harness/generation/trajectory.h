@@ -30,9 +30,6 @@ inline constexpr const char* kStepTensors[] = {"video_velocity", "audio_velocity
 
 std::string step_group(std::int64_t evaluation);  // "step_007"
 
-// In type, shape and every byte.
-bool same_bytes(const Tensor& a, const Tensor& b);
-
 // The tensors of a step: a velocity for each modality, and the state it led to.
 Values step_tensors(const Values& velocity, const GenerationState& after);
 GenerationState state_of(const Values& step);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "harness/compare/first_difference.h"
 #include "model/digest.h"
 #include "model/error.h"
 #include "model/json.h"
@@ -60,7 +61,7 @@ Tensor of_step(const Tensor& stacked, std::int64_t evaluation) {
 }
 
 void require_same(const std::string& what, const Tensor& derived, const Tensor& recorded) {
-  require(same_bytes(derived, recorded), "{}: not what follows from the velocities", what);
+  require(identical(derived, recorded), "{}: not what follows from the velocities", what);
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 
 #include "harness/compare/calibrated_bound.h"
 #include "harness/compare/compare.h"
+#include "harness/compare/first_difference.h"
 #include "harness/execution/backward_chain.h"
+#include "harness/execution/execution_over.h"
 #include "harness/execution/graph_values.h"
 #include "harness/execution/row_subset.h"
 #include "harness/power/controls/narrow_model.h"
@@ -35,27 +37,22 @@ Permutation inverse(const Permutation& order) {
 }
 
 // The strict rows on operands in another order, and their results put back: the same sums, added otherwise.
-class OtherOrder : public Execution {
+class OtherOrder : public ExecutionOver {
  public:
-  OtherOrder(const Execution& strict, std::uint64_t seed) : strict_(strict), seed_(seed) {}
+  OtherOrder(const Execution& strict, std::uint64_t seed) : ExecutionOver(strict), seed_(seed) {}
   std::string name() const override { return "other order"; }
-  Binding binding(const Node& node) const override { return strict_.binding(node); }
-  Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
-                        std::span<const Tensor> time_embedder) const override {
-    return strict_.boundaries(timesteps, positions, time_embedder);
-  }
 
   Tensor run(const Node& node, std::span<const Tensor> in, std::span<const Tensor> weights) const override {
     if (is_product(node)) {
       const Permutation depth = shuffled(seed_, node.name, in[0].cols());
       const Tensor x[] = {gather_columns(in[0], depth)}, w[] = {gather_columns(weights[0], depth)};
-      return strict_.run(node, x, w);
+      return base().run(node, x, w);
     }
     if (node.name == "attention") {
       const Permutation order = shuffled(seed_, node.name, in[1].shape()[0]);
-      return gather_rows(strict_.run(node, gathered(in, order), weights), inverse(order));
+      return gather_rows(base().run(node, gathered(in, order), weights), inverse(order));
     }
-    return strict_.run(node, in, weights);
+    return base().run(node, in, weights);
   }
 
   NodeGradients backward(const Node& node, std::span<const Tensor> in, std::span<const Tensor> weights,
@@ -65,19 +62,19 @@ class OtherOrder : public Execution {
                         order = shuffled(seed_ + 1, node.name, in[0].shape()[0]);
       const Tensor x[] = {gather_rows(in[0], order)}, w[] = {gather_rows(weights[0], outputs)};
       NodeGradients g =
-          strict_.backward(node, x, w, output, gather_rows(gather_columns(gradient, outputs), order));
+          base().backward(node, x, w, output, gather_rows(gather_columns(gradient, outputs), order));
       g.inputs[0] = gather_rows(g.inputs[0], inverse(order));
       g.parameters[0] = gather_rows(g.parameters[0], inverse(outputs));
       return g;
     }
     if (node.name == "attention") {
       const Permutation order = shuffled(seed_, node.name, in[1].shape()[0]);
-      NodeGradients g = strict_.backward(node, gathered(in, order), weights, gather_rows(output, order),
-                                         gather_rows(gradient, order));
+      NodeGradients g = base().backward(node, gathered(in, order), weights, gather_rows(output, order),
+                                        gather_rows(gradient, order));
       for (Tensor& tensor : g.inputs) tensor = gather_rows(tensor, inverse(order));
       return g;
     }
-    return strict_.backward(node, in, weights, output, gradient);
+    return base().backward(node, in, weights, output, gradient);
   }
 
  private:
@@ -87,7 +84,6 @@ class OtherOrder : public Execution {
     for (const Tensor& tensor : in) all.push_back(gather_rows(tensor, order));
     return all;
   }
-  const Execution& strict_;
   std::uint64_t seed_;
 };
 
@@ -130,8 +126,6 @@ struct NarrowBlock {
     return pass;
   }
 };
-
-bool same_bytes(const Tensor& a, const Tensor& b) { return compare(a, b).same_bits(); }
 
 }  // namespace
 
@@ -181,7 +175,7 @@ AlarmCount count_alarms(Honest variant, std::int64_t repeats,
     const auto look = [&](const std::string& name, const Tensor& truth, const Tensor& once, const Tensor& now,
                           const Bound& bound) {
       const Judgement judgement = judge(bound, compare(truth.reshaped(now.shape()), now));
-      refused |= !judgement.accepted || (variant == Honest::unchanged && !same_bytes(once, now));
+      refused |= !judgement.accepted || (variant == Honest::unchanged && !identical(once, now));
       if (const double used = judgement.measured / judgement.limit; used > count.worst_used) {
         count.worst_used = used;
         count.worst = name;

@@ -22,17 +22,25 @@ struct NodeAgainstStrict {
 };
 
 struct ProviderAgainstStrict {
-  std::string variant, device, layout_sha256;
+  std::string part, variant, device;  // "block 0" or "refiner"
+  std::string inputs;                 // what they are
   std::int64_t rows = 0;
-  std::vector<std::pair<std::string, std::string>> libraries;  // name and version
-  std::vector<NodeAgainstStrict> nodes;
+  std::vector<std::pair<std::string, std::string>> libraries = {};  // name and version
+  std::vector<NodeAgainstStrict> nodes = {};
   bool equal() const;  // every node was compared and none differs
 };
 
-// Block 0, synthetic weights. Isolated: both sides of a node take the provider's outputs of the nodes before
-// it (where the provider refused, the strict row's). Errors: what provider_execution says.
-ProviderAgainstStrict compare_provider(
-    const PackedLayout& layout, const std::string& variant,
-    const std::function<void(std::int64_t done, const std::string& next)>& progress);
+using ProviderProgress = std::function<void(std::int64_t done, std::int64_t steps, const std::string& next)>;
+
+// Synthetic weights. Isolated: both sides of a node take the provider's outputs of the nodes before it (where
+// the provider refused, the strict row's). Errors: what provider_execution says.
+
+// Block 0.
+ProviderAgainstStrict compare_provider(const PackedLayout& layout, const std::string& variant,
+                                       const ProviderProgress& progress);
+
+// What the text goes through before it is packed: context_embedder, both refiner blocks, their final norm.
+ProviderAgainstStrict compare_provider_refiner(std::int64_t text_rows, const std::string& variant,
+                                               const ProviderProgress& progress);
 
 }  // namespace h3

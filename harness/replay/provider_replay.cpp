@@ -29,8 +29,9 @@ bool ProviderReplay::equal() const {
   return !nodes.empty() && std::ranges::all_of(nodes, [](const auto& node) { return node.verdict.equal; });
 }
 
-ProviderReplay replay_provider(const std::string& layout_name, const std::string& variant,
-                               const std::function<void(std::int64_t, const std::string&)>& progress) {
+ProviderReplay replay_provider(
+    const std::string& layout_name, const std::string& variant,
+    const std::function<void(std::int64_t, std::int64_t, const std::string&)>& progress) {
   const auto provider = provider_execution(variant);
   const auto strict = cpu_execution();
   const Config config;
@@ -39,7 +40,9 @@ ProviderReplay replay_provider(const std::string& layout_name, const std::string
   const auto record = ProviderRecord::load(fixture_path("block0.h5"), layout_name);
   require(record.has_value(), "provider: no record of layout {}", layout_name);
 
-  if (progress) progress(0, "inputs");
+  const Graph graph = transformer_block(config, 0);
+  const auto steps = std::int64_t(graph.nodes.size()) + 1;
+  if (progress) progress(0, steps, "inputs");
   Values values = block_inputs(layout, *weights, kDefaultSeed, 0, *strict, nullptr).candidate;
   if (const auto mismatch = record->mismatch(weights->identity(), values); !mismatch.empty())
     fail("provider: not comparable with the record: {}", mismatch);
@@ -50,9 +53,8 @@ ProviderReplay replay_provider(const std::string& layout_name, const std::string
                         record->environment(),
                         libraries_of(*provider, record->environment()),
                         {}};
-  const Graph graph = transformer_block(config, 0);
   for (const Node& node : graph.nodes) {
-    if (progress) progress(std::int64_t(replay.nodes.size()) + 1, node.name);
+    if (progress) progress(std::int64_t(replay.nodes.size()) + 1, steps, node.name);
     std::vector<Tensor> inputs, parameters;
     for (const auto& name : node.inputs) inputs.push_back(values.at(name));
     for (const auto& name : node.parameters) parameters.push_back(weights->tensor(name));

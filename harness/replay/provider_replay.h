@@ -39,6 +39,6 @@ struct ProviderReplay {
 // provider_execution says.
 ProviderReplay replay_provider(
     const std::string& layout, const std::string& variant,
-    const std::function<void(std::int64_t done, const std::string& next)>& progress);
+    const std::function<void(std::int64_t done, std::int64_t steps, const std::string& next)>& progress);
 
 }  // namespace h3

@@ -6,6 +6,7 @@
 #include "harness/compare/calibrated_bound.h"
 #include "harness/compare/compare.h"
 #include "harness/compare/first_difference.h"
+#include "harness/execution/execution_over.h"
 #include "harness/execution/node_call.h"
 #include "harness/execution/row_subset.h"
 #include "harness/full_model/full_model.h"
@@ -22,51 +23,47 @@ Config narrow_config() {
 }
 
 // An execution with faults at named nodes. It cannot know which block a node belongs to: the walk says so.
-class Planted : public Execution {
+class Planted : public ExecutionOver {
  public:
-  Planted(const Execution& base, const Plant& plant) : base_(base), plant_(plant) {}
+  Planted(const Execution& base, const Plant& plant) : ExecutionOver(base), plant_(plant) {}
   void enter(const std::string& prefix) { prefix_ = prefix; }
 
   std::string name() const override { return "planted"; }
-  Binding binding(const Node& node) const override { return base_.binding(node); }
   bool is_here(const Node& node) const { return prefix_ + node.name == plant_.at; }
 
   Tensor run(const Node& node, std::span<const Tensor> inputs,
              std::span<const Tensor> parameters) const override {
-    if (!is_here(node) || !plant_.run) return base_.run(node, inputs, parameters);
+    if (!is_here(node) || !plant_.run) return base().run(node, inputs, parameters);
     return plant_.run(call(node, inputs, parameters));
   }
   NodeGradients backward(const Node& node, std::span<const Tensor> inputs, std::span<const Tensor> parameters,
                          const Tensor& output, const Tensor& gradient) const override {
-    if (!is_here(node) || !plant_.backward) return base_.backward(node, inputs, parameters, output, gradient);
+    if (!is_here(node) || !plant_.backward)
+      return base().backward(node, inputs, parameters, output, gradient);
     Call asked = call(node, inputs, parameters);
     asked.output = output;
     asked.gradient = gradient;
     return plant_.backward(asked);
   }
-  Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
-                        std::span<const Tensor> time_embedder) const override {
-    return base_.boundaries(timesteps, positions, time_embedder);
-  }
 
  private:
   Call call(const Node& node, std::span<const Tensor> inputs, std::span<const Tensor> parameters) const {
-    return {base_, node,    {inputs.begin(), inputs.end()}, {parameters.begin(), parameters.end()}, {},
-            {},    calls_++};
+    return {base(), node,    {inputs.begin(), inputs.end()}, {parameters.begin(), parameters.end()}, {},
+            {},     calls_++};
   }
 
-  const Execution& base_;
   const Plant& plant_;
   std::string prefix_;
   mutable std::int64_t calls_ = 0;
 };
 
 // Runs twin and candidate side by side at every node, and hands on the twin's values.
-class SideBySide : public Execution {
+class SideBySide : public ExecutionOver {
  public:
   SideBySide(const NarrowModel& model, const Plant& plant, const Plant& both,
              const std::function<bool(std::int64_t)>& only_rows)
-      : model_(model),
+      : ExecutionOver(*model.strict),
+        model_(model),
         twin_(*model.strict, both),
         candidate_(twin_, plant),
         plant_(plant),
@@ -82,11 +79,6 @@ class SideBySide : public Execution {
   const Finding& finding() const { return found_; }
 
   std::string name() const override { return "side by side"; }
-  Binding binding(const Node& node) const override { return twin_.binding(node); }
-  Boundaries boundaries(const Tensor& timesteps, const Tensor& positions,
-                        std::span<const Tensor> time_embedder) const override {
-    return twin_.boundaries(timesteps, positions, time_embedder);
-  }
 
   Tensor run(const Node& node, std::span<const Tensor> inputs,
              std::span<const Tensor> parameters) const override {
