@@ -73,8 +73,9 @@ std::string to_table(const DumpReport& report, bool colour) {
                                 report.rows, asked.layout.empty() ? "its own" : asked.layout, report.weights,
                                 report.runtime.empty() ? "not stated" : report.runtime);
   if (!report.given.empty()) out += fmt::format("given     {} of the suite\n", fmt::join(report.given, ", "));
-  out += "\n" + table_of(paint, "node", report, report.forward);
-  if (!report.backward.empty()) out += "\n" + table_of(paint, "gradient of", report, report.backward);
+  out += fmt::format("\n{}", table_of(paint, "node", report, report.forward));
+  if (!report.backward.empty())
+    out += fmt::format("\n{}", table_of(paint, "gradient of", report, report.backward));
   const auto line = [&](const std::string& name, const std::string& text) {
     out += fmt::format("{:<28}{}\n", name, text);
   };
