@@ -26,9 +26,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string source, work, build, record, engine = "cpu",
-                                           jobs = std::to_string(std::thread::hardware_concurrency());
-  std::vector<std::string> only, definitions;
+  std::string build, work, record, engine = "cpu";
+  std::string jobs = std::to_string(std::thread::hardware_concurrency());
+  std::vector<std::string> only;
   double time_limit = 300;  // of one case: a program that prints nothing for longer hangs
   bool stale = false;
 };
@@ -40,34 +40,31 @@ struct Run {
   double seconds = 0;
 };
 
+constexpr const char* kCases = "h3_conformance";
+
 // The unchanged cases, and beside them a program of the same cases for every mutant. What is written lies in
-// the folder --work: no mutant comes near the tree, or near the objects that it starts from.
+// the folder --work: no mutant comes near the tree, or near the build that it starts from.
 class Bench {
  public:
-  explicit Bench(const Options& options)
-      : options_(options),
-        build_(options.build.empty() ? fs::path(options.work) / "build" : fs::path(options.build)),
-        target_(options.engine == "cuda" ? "h3_conformance" : "h3_mutant_cases") {
+  explicit Bench(const Options& options) : options_(options) {
     fs::create_directories(options.work);
-    if (options.build.empty()) configure();
-    require(source_of_build(build_) == fs::canonical(options.source), "{}: is built from {}, expected {}",
-            build_.string(), source_of_build(build_).string(), options.source);
-    require(run_to_end({.arguments = {"cmake", "--build", build_, "--target", target_, "-j", options.jobs},
-                        .output_file = log("unchanged")})
-                .clean(),
-            "the unchanged tree does not build, see {}", log("unchanged"));
+    const bool built =
+        run_to_end({.arguments = {"cmake", "--build", options.build, "--target", kCases, "-j", options.jobs},
+                    .output_file = log("unchanged")})
+            .clean();
+    require(built, "the unchanged tree does not build, see {}", log("unchanged"));
   }
   ~Bench() { stop_ = true; }  // before the future waits for the builds
 
   // Returns at once. A mutant that does not build stops none of the others.
   void start_builds(const std::vector<Variant>& mutants) {
     for (const Variant& mutant : mutants) forget(mutant.name);  // of an earlier run, perhaps of other sources
-    write_variants(build_, target_, mutants, options_.work);
+    write_variants(options_.build, kCases, mutants, options_.work);
     builds_ = std::async(std::launch::async, [this] {  // behind the cases, whose twins want the same cores
-      run_to_end(
-          {.arguments = {"nice", ninja_of_build(build_), "-C", options_.work, "-k", "0", "-j", options_.jobs},
-           .output_file = log("mutants"),
-           .kill_when = [this] { return stop_.load(); }});
+      run_to_end({.arguments = {"nice", ninja_of_build(options_.build), "-C", options_.work, "-k", "0", "-j",
+                                options_.jobs},
+                  .output_file = log("mutants"),
+                  .kill_when = [this] { return stop_.load(); }});
     });
   }
   bool is_building() const {
@@ -77,27 +74,13 @@ class Bench {
   void forget(const std::string& mutant) const { fs::remove(program(mutant)); }
 
   Run run(const std::string& mutant, const std::string& filter) const { return run(program(mutant), filter); }
-  Run run_unchanged(const std::string& filter) const { return run(build_ / target_, filter); }
+  Run run_unchanged(const std::string& filter) const {
+    return run(fs::path(options_.build) / kCases, filter);
+  }
 
   std::string log(const std::string& name) const { return fs::path(options_.work) / (name + ".log"); }
 
  private:
-  void configure() const {
-    std::vector<std::string> arguments = {"cmake",
-                                          "-S",
-                                          options_.source,
-                                          "-B",
-                                          build_,
-                                          "-G",
-                                          "Ninja",
-                                          "-DCMAKE_BUILD_TYPE=Release",
-                                          "-DCMAKE_CXX_FLAGS_RELEASE=-O1"};
-    if (options_.engine == "cpu") arguments.push_back("-DCMAKE_CUDA_COMPILER=NOTFOUND");
-    for (const auto& definition : options_.definitions) arguments.push_back("-D" + definition);
-    require(run_to_end({.arguments = arguments, .output_file = log("configure")}).clean(),
-            "cmake failed, see {}", log("configure"));
-  }
-
   fs::path program(const std::string& mutant) const { return variant_program(options_.work, mutant); }
 
   Run run(const fs::path& program, const std::string& filter) const {
@@ -136,23 +119,21 @@ class Bench {
   }
 
   const Options& options_;
-  const fs::path build_;
-  const std::string target_;
   std::atomic<bool> stop_ = false;
   std::future<void> builds_;
 };
 
 // A survivor that nothing explains is measured again, too.
-bool is_stale(const MutantVerdict* known, const Mutant& mutant, const std::string& source) {
-  return known == nullptr || known->file_sha256 != digest_file(source + "/" + mutant.file).sha256 ||
+bool is_stale(const MutantVerdict* known, const Mutant& mutant, const fs::path& source) {
+  return known == nullptr || known->file_sha256 != digest_file((source / mutant.file).string()).sha256 ||
          (!known->killed && mutant.survives.empty());
 }
 
-std::vector<Mutant> asked_for(const Options& options, const MutantCatalogue& catalogue,
-                              const MutantRecord& record) {
+std::vector<Mutant> asked_for(const Options& options, const fs::path& source,
+                              const MutantCatalogue& catalogue, const MutantRecord& record) {
   std::vector<Mutant> asked;
   for (const auto& mutant : catalogue.mutants)
-    if (options.only.empty() ? !options.stale || is_stale(record.find(mutant.name), mutant, options.source)
+    if (options.only.empty() ? !options.stale || is_stale(record.find(mutant.name), mutant, source)
                              : std::ranges::count(options.only, mutant.name) > 0)
       asked.push_back(mutant);
   require(options.only.empty() || asked.size() == options.only.size(),
@@ -162,11 +143,10 @@ std::vector<Mutant> asked_for(const Options& options, const MutantCatalogue& cat
 
 class Examination {
  public:
-  Examination(const Options& options, const MutantCatalogue& catalogue, MutantRecord record,
-              const std::vector<Mutant>& mutants)
+  Examination(const Options& options, const fs::path& source, const MutantCatalogue& catalogue,
+              MutantRecord record, const std::vector<Mutant>& mutants)
       : catalogue_(catalogue),
-        path_(options.record.empty() ? mutant_record_path(options.source, options.engine).string()
-                                     : options.record),
+        path_(options.record.empty() ? mutant_record_path(source, options.engine).string() : options.record),
         record_(std::move(record)),
         bench_(options),
         count_(mutants.size()) {
@@ -174,10 +154,10 @@ class Examination {
       return std::ranges::find(catalogue.mutants, verdict.name, &Mutant::name) == catalogue.mutants.end();
     });
     record_.engine = options.engine;
-    record_.sources_sha256 = sources_sha256(options.source);
+    record_.sources_sha256 = sources_sha256(source);
     std::vector<Variant> variants;
     for (const Mutant& mutant : mutants) {
-      const std::string text = read_file((fs::path(options.source) / mutant.file).string());
+      const std::string text = read_file((source / mutant.file).string());
       sha256_[mutant.file] = sha256_hex(text);
       variants.push_back({mutant.name, mutant.file, mutated(mutant, text)});
     }
@@ -200,7 +180,7 @@ class Examination {
       if (survives(*next, catalogue_.first_cases(*next))) survivors.push_back(*next);
       waiting.erase(next);
     }
-    for (const Mutant& mutant : waiting) without_verdict_ += " " + mutant.name;
+    for (const Mutant& mutant : waiting) without_verdict_ += " " + mutant.name;  // not built
     for (const std::string& filter : catalogue_.wider)
       std::erase_if(survivors, [&](const Mutant& mutant) { return !survives(mutant, filter); });
     return survivors;
@@ -217,24 +197,28 @@ class Examination {
   // Neither killed nor without a verdict; in the record it survives until it is killed.
   bool survives(const Mutant& mutant, const std::string& filter) {
     const Run run = bench_.run(mutant.name, with_exceptions(filter));
-    if (!run.ran) {
+    const auto say = [&](const std::string& what) {
+      fmt::print("{:>3} of {} killed  {:<44} {:5.1f} s  {}{}\n", killed_, count_, mutant.name, run.seconds,
+                 what, run.hung ? ", which hangs" : "");
+      std::fflush(stdout);
+    };
+    const bool killed = run.ran && !run.failed.empty();
+    if (!run.ran || (killed && !passes_unchanged(run.failed))) {
       without_verdict_ += " " + mutant.name;
+      say(killed ? "no verdict: without it, too, fails " + run.failed : "no verdict: runs no case");
       bench_.forget(mutant.name);
       return false;
     }
-    const bool killed = !run.failed.empty();
-    if (killed) {
-      const Run twin = bench_.run_unchanged(run.failed);
-      require(twin.ran && twin.failed.empty(), "{}: without {} it fails, too, see {}", run.failed,
-              mutant.name, bench_.log("cases"));
-      bench_.forget(mutant.name);
-      ++killed_;
-    }
     write({mutant.name, sha256_.at(mutant.file), killed, run.failed});
-    fmt::print("{:>3} of {} killed  {:<44} {:5.1f} s  {}{}\n", killed_, count_, mutant.name, run.seconds,
-               killed ? "killed by " + run.failed : "survives " + filter, run.hung ? ", which hangs" : "");
-    std::fflush(stdout);
+    killed_ += killed;
+    say(killed ? "killed by " + run.failed : "survives " + filter);
+    if (killed) bench_.forget(mutant.name);
     return !killed;
+  }
+
+  bool passes_unchanged(const std::string& name) const {
+    const Run twin = bench_.run_unchanged(name);
+    return twin.ran && twin.failed.empty();
   }
 
   void write(const MutantVerdict& verdict) {
@@ -256,19 +240,20 @@ class Examination {
 };
 
 int examine_all(const Options& options) {
-  const MutantCatalogue catalogue = load_mutants(options.source, options.engine);
+  const fs::path source = source_of_build(options.build);
+  const MutantCatalogue catalogue = load_mutants(source, options.engine);
   MutantRecord record;
-  if (has_mutant_record(options.source, options.engine))
-    record = load_mutant_record(options.source, options.engine);
-  const std::vector<Mutant> asked = asked_for(options, catalogue, record);
+  if (has_mutant_record(source, options.engine)) record = load_mutant_record(source, options.engine);
+  const std::vector<Mutant> asked = asked_for(options, source, catalogue, record);
   if (asked.empty()) {
     fmt::print("nothing to measure: the record is of these sources\n");
     return 0;
   }
-  Examination examination(options, catalogue, std::move(record), asked);
+  Examination examination(options, source, catalogue, std::move(record), asked);
   const std::vector<Mutant> survivors = examination.examine(asked);
-  require(examination.without_verdict().empty(), "these mutants do not build or run no case, see {}:{}",
-          examination.build_log(), examination.without_verdict());
+  require(examination.without_verdict().empty(),
+          "these mutants have no verdict (does one not build? see {}):{}", examination.build_log(),
+          examination.without_verdict());
   fmt::print("{} of {} mutants killed\n", asked.size() - survivors.size(), asked.size());
   return std::ranges::all_of(survivors, [](const Mutant& mutant) { return !mutant.survives.empty(); }) ? 0
                                                                                                        : 1;
@@ -286,14 +271,12 @@ int main(int argc, char** argv) {
       "Exit codes: 0 all killed or explained, 1 one survives, 2 cannot work like this.\n"
       "Leave the sources alone meanwhile.\n"
       "Examples:\n"
-      "  h3_mutants --source . --work /tmp/mutants --stale\n"
-      "  h3_mutants --source . --work /tmp/mutants --stale --engine cuda --build build --time-limit 60");
-  app.add_option("--source", options.source, "source tree; its record lies in ctest/")->required();
-  app.add_option("--work", options.work, "folder for what is built and logged")->required();
+      "  h3_mutants --build build --work /tmp/mutants --stale\n"
+      "  h3_mutants --build build --work /tmp/mutants --stale --engine cuda --time-limit 60");
   app.add_option("--build", options.build,
-                 "a Ninja build of the tree to start from; without it one is made in --work");
-  app.add_option("-D,--define", options.definitions, "variables of that one, such as XXHASH_INCLUDE_DIR=...")
-      ->allow_extra_args(false);
+                 "Ninja build of the tree to start from; its tree's record lies in ctest/")
+      ->required();
+  app.add_option("--work", options.work, "folder for what is built and logged")->required();
   app.add_option("--record", options.record, "file for the record instead of that one");
   app.add_option("--engine", options.engine, "cpu, or cuda on a Hopper GPU")->capture_default_str();
   app.add_option("--only", options.only, "these mutants");

@@ -91,10 +91,14 @@ TEST_P(RecordOfMutants, is_of_these_sources) {
     ADD_FAILURE() << problem;
 }
 
+// On a CPU 90 % of what it can reach; with a GPU 98 % of all.
 TEST_P(RecordOfMutants, has_killed_nearly_all) {
-  const MutantRecord record = load_mutant_record(source_tree(), GetParam());
-  const auto killed = std::ranges::count_if(record.verdicts, &MutantVerdict::killed);
-  EXPECT_GE(double(killed), (GetParam() == "cpu" ? 0.90 : 0.98) * double(record.verdicts.size()));
+  const bool with_gpu = GetParam() == "cuda";
+  std::vector<MutantVerdict> verdicts = load_mutant_record(source_tree(), "cpu").verdicts;
+  if (with_gpu)
+    std::ranges::copy(load_mutant_record(source_tree(), "cuda").verdicts, std::back_inserter(verdicts));
+  const auto killed = std::ranges::count_if(verdicts, &MutantVerdict::killed);
+  EXPECT_GE(double(killed), (with_gpu ? 0.98 : 0.90) * double(verdicts.size()));
 }
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RecordOfMutants);
 INSTANTIATE_TEST_SUITE_P(host, RecordOfMutants, testing::ValuesIn(recorded_engines()),
