@@ -48,10 +48,10 @@ class Bench {
  public:
   explicit Bench(const Options& options) : options_(options) {
     fs::create_directories(options.work);
-    const bool built =
-        run_to_end({.arguments = {"cmake", "--build", options.build, "--target", kCases, "-j", options.jobs},
-                    .output_file = log("unchanged")})
-            .clean();
+    const bool built = run_to_end({.arguments = {ninja_of_build(options.build), "-C", options.build, "-j",
+                                                 options.jobs, kCases},
+                                   .output_file = log("unchanged")})
+                           .clean();
     require(built, "the unchanged tree does not build, see {}", log("unchanged"));
   }
   ~Bench() { stop_ = true; }  // before the future waits for the builds
