@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "ctest/child.h"
+#include "ctest/environment.h"
 #include "ctest/files.h"
 #include "ctest/variants.h"
 #include "model/atomic_file.h"
@@ -141,6 +142,12 @@ std::vector<Mutant> asked_for(const Options& options, const fs::path& source,
   return asked;
 }
 
+std::string machine(const std::string& engine) {
+  const auto here = environment();
+  const auto& name = engine == "cpu" || here["gpus"].empty() ? here["cpu"] : here["gpus"][0]["name"];
+  return name.is_string() ? name.get<std::string>() : "";
+}
+
 class Examination {
  public:
   Examination(const Options& options, const fs::path& source, const MutantCatalogue& catalogue,
@@ -154,6 +161,7 @@ class Examination {
       return std::ranges::find(catalogue.mutants, verdict.name, &Mutant::name) == catalogue.mutants.end();
     });
     record_.engine = options.engine;
+    record_.machine = machine(options.engine);
     record_.sources_sha256 = sources_sha256(source);
     std::vector<Variant> variants;
     for (const Mutant& mutant : mutants) {

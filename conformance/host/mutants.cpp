@@ -116,7 +116,7 @@ struct SpoiledMutantRecord : testing::TestWithParam<SpoiledRecord> {};
 TEST_P(SpoiledMutantRecord, is_seen) {
   MutantCatalogue catalogue = load_mutants(source_tree(), "cpu");
   catalogue.mutants.resize(3);
-  MutantRecord record{"cpu", "", {}};
+  MutantRecord record{"cpu", "", "", {}};
   for (auto& mutant : catalogue.mutants) {
     mutant.survives.clear();
     record.verdicts.push_back({mutant.name, "", true, "host/Case.claims/row"});

@@ -70,7 +70,8 @@ fs::path mutant_record_path(const fs::path& source, const std::string& engine) {
 }
 
 MutantRecord mutant_record_from_json(const nlohmann::json& json, const std::string& what) {
-  MutantRecord record{text_of(json, "engine", what), text_of(json, "sources_sha256", what), {}};
+  MutantRecord record{
+      text_of(json, "engine", what), text_of(json, "sources_sha256", what), json.value("machine", ""), {}};
   for (const auto& one : json.at("mutants"))
     record.verdicts.push_back({text_of(one, "name", what), text_of(one, "file_sha256", what),
                                one.at("killed").get<bool>(), text_of(one, "by", what)});
@@ -81,6 +82,7 @@ nlohmann::ordered_json to_json(const MutantRecord& record) {
   nlohmann::ordered_json json = {{"schema", "h3.mutants.record.v1"},
                                  {"engine", record.engine},
                                  {"sources_sha256", record.sources_sha256},
+                                 {"machine", record.machine},
                                  {"mutants", nlohmann::ordered_json::array()}};
   for (const auto& verdict : record.verdicts)
     json["mutants"].push_back({{"name", verdict.name},

@@ -44,6 +44,7 @@ struct MutantVerdict {
 struct MutantRecord {
   std::string engine;
   std::string sources_sha256;  // of the tree that it was measured on last
+  std::string machine;         // and the GPU or the CPU; empty: not written down
   std::vector<MutantVerdict> verdicts;
 
   const MutantVerdict* find(const std::string& name) const;
