@@ -280,7 +280,7 @@ int main(int argc, char** argv) {
       "Leave the sources alone meanwhile.\n"
       "Examples:\n"
       "  h3_mutants --build build --work /tmp/mutants --stale\n"
-      "  h3_mutants --build build --work /tmp/mutants --stale --engine cuda --time-limit 60");
+      "  h3_mutants --build build --work /tmp/mutants --stale --engine cuda --time-limit 30");
   app.add_option("--build", options.build,
                  "Ninja build of the tree to start from; its tree's record lies in ctest/")
       ->required();

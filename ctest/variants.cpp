@@ -24,11 +24,11 @@ std::string cached(const fs::path& build, const std::string& variable) {
 }
 
 std::string ask_ninja(const fs::path& build, const char* tool) {
-  const std::string answer = output_of({ninja_of_build(build), "-C", build, "-t", tool});
+  std::string answer = output_of({ninja_of_build(build), "-C", build, "-t", tool});
+  while (answer.starts_with("ninja: ")) answer.erase(0, answer.find('\n') + 1);  // its own remarks
   require(!answer.empty(), "{}: ninja -t {} says nothing; expected a finished Ninja build", build.string(),
           tool);
-  // Before ninja's answer comes where it works, "ninja: Entering directory", on some versions.
-  return answer.starts_with("ninja: ") ? answer.substr(answer.find('\n') + 1) : answer;
+  return answer;
 }
 
 std::set<std::string> words_of(const std::string& command) {
@@ -43,7 +43,7 @@ std::size_t replace_all(std::string& text, const std::string& from, const std::s
   return count;
 }
 
-// The one place where `command` says `from` becomes `to`.
+// Errors: `command` does not say `from`.
 void replace_in(std::string& command, const std::string& from, const std::string& to) {
   require(replace_all(command, from, to) > 0, "no '{}' in the command: {}", from, command);
 }
