@@ -58,16 +58,10 @@ set_target_properties(h3_nvml_stub PROPERTIES PREFIX "" OUTPUT_NAME libnvidia-ml
 set_target_properties(h3_conformance h3_false_greens h3_gate h3_evidence PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 add_dependencies(h3_conformance h3 h3_gate h3_evidence h3_false_greens h3_nvml_stub)  # its cases run them
 
-# Kernel mutants (ctest/mutants.json): the program that applies them to a copy of the tree, and, built in the copy only,
-# the cases that a CPU kills them with.
+# Builds the cases once for each kernel mutant (ctest/mutants.json), beside this build, and runs them.
 add_executable(h3_mutants EXCLUDE_FROM_ALL ctest/mutants.cpp)
 target_link_libraries(h3_mutants PRIVATE h3_harness h3_gate_parts CLI11::CLI11)
-set(mutant_cases ${conformance})
-list(FILTER mutant_cases EXCLUDE REGEX "/conformance/(host|parallel|generation)/")
-add_executable(h3_mutant_cases EXCLUDE_FROM_ALL ${mutant_cases} conformance/host/chain.cpp conformance/host/layout.cpp
-               conformance/host/scheduler.cpp conformance/host/device_functions.cpp)
-target_link_libraries(h3_mutant_cases PRIVATE h3_harness h3_gate_parts GTest::gtest pugixml::pugixml)
-set_target_properties(h3_mutants h3_mutant_cases PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+set_target_properties(h3_mutants PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
 # add_gate(<name> TIME_LIMIT <seconds> [LABEL <label>] [NEEDS_GPU] [GPUS <count>] [NEEDS_SOURCE])
 # NEEDS_GPU: where every case is skipped for want of a Hopper GPU, CTest shows the gate as skipped. It is not closed.

@@ -5,7 +5,8 @@
 #
 # Needs what a build needs, nvcc and compute-sanitizer; with diffusers 0.42.1 and torch in python3 the provider is timed, too.
 # CMAKE_ARGS may say where packages lie, H3_BUILD_DIR where to build, STEPS picks some of:
-# build rows cutlass block0 fullmodel generation parallel nccl bytes bench memcheck racecheck initcheck synccheck.
+# build rows cutlass block0 fullmodel generation parallel nccl bytes bench memcheck racecheck initcheck synccheck,
+# and mutants, which only runs where it is named.
 set -uo pipefail
 out=$(realpath -m "${1:?usage: ctest/verify_on_gpu.sh OUT}")
 cd "$(dirname "$0")/.."
@@ -53,6 +54,13 @@ sanitize() {
     --gtest_filter='rows_cuda/*equals_*twin*:-*264x*:*5376*:*925x*:*2049x*:*130x300*'
 }
 
+# Kernel mutants that only a GPU kills, those that ctest/mutants_cuda.json does not hold yet. The record is whole after every one: stopped, it
+# goes on once OUT/mutants_cuda.json lies in ctest/.
+mutants() {
+  cmake --build "$build" --target h3_mutants &&
+    "$build/h3_mutants" --build "$build" --work "$build-mutants" --engine cuda --stale --time-limit 30 --record "$out/mutants_cuda.json"
+}
+
 asked_for build && step build compile
 [ "$status" -eq 0 ] || exit "$status"  # nothing below has anything to run
 asked_for rows && step rows gate rows_cuda
@@ -68,6 +76,7 @@ asked_for parallel && step parallel gate parallel_cuda 560
 [ "$(nvidia-smi -L | wc -l)" -ge 2 ] && asked_for nccl && step nccl gate parallel_nccl 560
 asked_for bytes && step bytes same_bytes
 asked_for bench && step bench race
+asked_for mutants && step mutants mutants
 for tool in memcheck racecheck initcheck synccheck; do asked_for "$tool" && step "$tool" sanitize "$tool"; done
 
 asked_for bench && cat "$out/bench.log"

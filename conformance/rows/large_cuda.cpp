@@ -4,6 +4,7 @@
 // that an index that lost its upper bits meets another row.
 #ifdef H3_HAVE_CUDA
 #include <cstring>
+#include <numeric>
 
 #include "conformance/claims.h"
 #include "conformance/rows/on_cuda.h"
@@ -12,6 +13,7 @@
 #include "kernels/gate_residual.h"
 #include "kernels/linear.h"
 #include "kernels/mm_rope.h"
+#include "kernels/packing.h"
 #include "kernels/qk_norm.h"
 #include "kernels/qk_norm_rope.h"
 #include "kernels/rms_norm.h"
@@ -118,6 +120,15 @@ Problem linear(std::int64_t inputs, std::int64_t outputs) {
 Problem gate_up() { return linear(kHidden, 2 * kFfn); }
 Problem down() { return linear(kFfn, kHidden); }
 
+Problem packing() {  // every row to the place it has
+  return {{some("rows", {kHidden})}, {kHidden}, [](const auto& in, Tensor& y) {
+            Tensor places(DType::i64, {y.shape()[0]});
+            std::iota(places.data<std::int64_t>(), places.data<std::int64_t>() + places.elements(),
+                      std::int64_t(0));
+            strict::pack_rows({{in[0], places}}, y, nullptr);
+          }};
+}
+
 Problem full_attention() {  // many queries, few keys
   const Tensor k = cuda::upload(some("k", {kHeads, kWidth}, 200)),
                v = cuda::upload(some("v", {kHeads, kWidth}, 200));
@@ -208,6 +219,7 @@ const LargeRow kRows[] = {
     {"h3_mm_rope_3axis_partial", "q", 300'000, mm_rope},
     {"h3_qk_norm_rope", "q", 300'000, q_of_qk_norm_rope},
     {"h3_qk_norm_rope", "k", 300'000, k_of_qk_norm_rope},
+    {"packing", "rows", 400'000, packing},
     {"h3_full_attention", "queries", 300'000, full_attention},
     {"h3_swiglu", "all", 150'000, swiglu},
     {"h3_ffn_gate_up_gemm", "output", 150'000, gate_up},

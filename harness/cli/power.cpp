@@ -78,12 +78,13 @@ Section floors_section(const Options& options) {
 Section mutants_section(const Options&) {
   Section section{Json::array(), "", true};
   for (const char* engine : {"cpu", "cuda"}) {
+    const MutantCatalogue catalogue = load_mutants(source_tree(), engine);
     if (!has_mutant_record(source_tree(), engine)) {
-      section.table += fmt::format("mutants, engine {}: never measured\n", engine);
+      section.table += fmt::format("mutants, engine {}: none of {} measured yet (h3_mutants --engine {})\n",
+                                   engine, catalogue.mutants.size(), engine);
       continue;
     }
     const MutantRecord record = load_mutant_record(source_tree(), engine);
-    const MutantCatalogue catalogue = load_mutants(source_tree(), engine);
     section.json.push_back(to_json(record, catalogue));
     section.table += to_table(record, catalogue);
   }

@@ -34,13 +34,19 @@ MutantCatalogue load_mutants(const fs::path& source, const std::string& engine) 
   for (const auto& one : json.at(engine))
     catalogue.mutants.push_back({text_of(one, "name", what), text_of(one, "kind", what),
                                  text_of(one, "file", what), text_of(one, "find", what),
-                                 text_of(one, "replace", what), one.value("survives", "")});
+                                 text_of(one, "replace", what), one.value("cases", ""),
+                                 one.value("survives", "")});
   for (const auto& [file, filter] : json.at("cases").at(engine).items()) catalogue.cases[file] = filter;
-  catalogue.wider = text_of(json.at("wider"), engine.c_str(), what);
+  catalogue.wider = json.at("wider").at(engine).get<std::vector<std::string>>();
   catalogue.without = text_of(json, "without", what);
   for (const auto& mutant : catalogue.mutants)
-    require(catalogue.cases.contains(mutant.file), "{}: no cases for {}", what, mutant.file);
+    require(!mutant.cases.empty() || catalogue.cases.contains(mutant.file), "{}: no cases for {}", what,
+            mutant.file);
   return catalogue;
+}
+
+const std::string& MutantCatalogue::first_cases(const Mutant& mutant) const {
+  return mutant.cases.empty() ? cases.at(mutant.file) : mutant.cases;
 }
 
 std::string mutated(const Mutant& mutant, const std::string& text) {
@@ -64,7 +70,8 @@ fs::path mutant_record_path(const fs::path& source, const std::string& engine) {
 }
 
 MutantRecord mutant_record_from_json(const nlohmann::json& json, const std::string& what) {
-  MutantRecord record{text_of(json, "engine", what), text_of(json, "sources_sha256", what), {}};
+  MutantRecord record{
+      text_of(json, "engine", what), text_of(json, "sources_sha256", what), json.value("machine", ""), {}};
   for (const auto& one : json.at("mutants"))
     record.verdicts.push_back({text_of(one, "name", what), text_of(one, "file_sha256", what),
                                one.at("killed").get<bool>(), text_of(one, "by", what)});
@@ -75,6 +82,7 @@ nlohmann::ordered_json to_json(const MutantRecord& record) {
   nlohmann::ordered_json json = {{"schema", "h3.mutants.record.v1"},
                                  {"engine", record.engine},
                                  {"sources_sha256", record.sources_sha256},
+                                 {"machine", record.machine},
                                  {"mutants", nlohmann::ordered_json::array()}};
   for (const auto& verdict : record.verdicts)
     json["mutants"].push_back({{"name", verdict.name},

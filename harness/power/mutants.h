@@ -1,7 +1,7 @@
 // Kernel mutants: faults in the arithmetic and the graph, as edits of the sources. They exist as data only
-// (ctest/mutants.json); ctest/mutants.cpp applies one at a time to a copy of the tree, builds it and runs the
-// cases. What was measured is a record (ctest/mutants_cpu.json, ctest/mutants_gpu.json): who killed which
-// mutant, and the SHA-256 of the file that was edited. A record of another file is stale.
+// (ctest/mutants.json); ctest/mutants.cpp builds a program of cases with each and runs it. What was measured
+// is a record (ctest/mutants_cpu.json, ctest/mutants_cuda.json): who killed which mutant, and the SHA-256 of
+// the file that was edited. A record of another file is stale.
 #pragma once
 
 #include <filesystem>
@@ -16,14 +16,17 @@ namespace h3 {
 struct Mutant {
   std::string name, kind;
   std::string file, find, replace;  // `find` stands exactly once in the file
+  std::string cases;                // the filter of those that are run first; empty: its file's
   std::string survives;             // why no case can kill it; empty: one has to
 };
 
 struct MutantCatalogue {
   std::vector<Mutant> mutants;
-  std::map<std::string, std::string> cases;  // by file: the filter of the cases that are run first
-  std::string wider;                         // of those that are run when the first have not noticed
+  std::map<std::string, std::string> cases;  // by file
+  std::vector<std::string> wider;            // of those that are run when the first have not noticed
   std::string without;                       // slow cases that say nothing about the candidate
+
+  const std::string& first_cases(const Mutant& mutant) const;
 };
 
 // engine "cpu": arithmetic that twins and kernels share, and the graph; "cuda": what only the GPU runs.
@@ -41,6 +44,7 @@ struct MutantVerdict {
 struct MutantRecord {
   std::string engine;
   std::string sources_sha256;  // of the tree that it was measured on last
+  std::string machine;         // and the GPU or the CPU; empty: not written down
   std::vector<MutantVerdict> verdicts;
 
   const MutantVerdict* find(const std::string& name) const;

@@ -213,8 +213,9 @@ std::map<std::string, Kills> kills_by_kind(const MutantRecord& record, const Mut
 }  // namespace
 
 std::string to_table(const MutantRecord& record, const MutantCatalogue& catalogue) {
-  std::string out = fmt::format("mutants, engine {}, measured on sources {}\n", record.engine,
-                                record.sources_sha256.substr(0, 16));
+  std::string out =
+      fmt::format("mutants, engine {}, measured on sources {}{}\n", record.engine,
+                  record.sources_sha256.substr(0, 16), record.machine.empty() ? "" : ", " + record.machine);
   Kills all;
   for (const auto& [kind, kills] : kills_by_kind(record, catalogue)) {
     out += fmt::format("  {:<28} {:>3} of {:>3} killed\n", kind, kills.killed, kills.mutants);
