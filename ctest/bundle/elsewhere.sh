@@ -40,7 +40,7 @@ for folder in "$runs"/gates/evidence/*/; do
   printf 'elsewhere: %s\n' "$(sed -n 's/^ *"summary": "\(.*\)",$/\1/p' "$runs/review.json")"
 done
 [ "$before" = "$(listed)" ] || red "the bundle is not what it was"
-rm -rf "$runs/gates/tmp" "$runs/block0/tmp"
+rm -rf "$runs"/gates/tmp "$runs"/block0/tmp "$runs"/review.json
 cp -r "$runs/." "$out"
 [ "$status" -ne 0 ] || echo "elsewhere: bundle unchanged, evidence sealed and as derived"
 exit "$status"
