@@ -28,5 +28,10 @@ add_fuzz_target(contract RUNS 20000 CORPUS fixtures/generation)
 add_fuzz_target(ensemble RUNS 20000 SOURCES harness/full_model/full_model_ensemble.cpp)
 add_fuzz_target(ledger RUNS 10000 SOURCES harness/report/ledger.cpp ctest/verdict.cpp ctest/junit.cpp
                 CORPUS ctest/recorded/parallel_nccl)
+add_fuzz_target(evidence RUNS 5000 SOURCES harness/report/ledger.cpp LIBRARIES h3_gate_parts CORPUS ctest/recorded/parallel_nccl)
+add_fuzz_target(seal RUNS 10000 LIBRARIES h3_gate_parts CORPUS ctest/recorded/parallel_nccl)
+add_fuzz_target(page RUNS 2000 LIBRARIES h3_page)
+add_fuzz_target(capsule RUNS 2000 LIBRARIES h3_harness)
+add_fuzz_target(dump_names RUNS 20000 LIBRARIES h3_harness)
 add_fuzz_target(required RUNS 20000 SOURCES ctest/required.cpp ctest/child.cpp ctest/files.cpp
                 CORPUS ctest/recorded/parallel_nccl)

@@ -22,6 +22,7 @@ target_link_libraries(h3_gate PRIVATE h3_gate_parts CLI11::CLI11)
 file(GLOB reviewer CONFIGURE_DEPENDS ctest/evidence/reviewer/*.cpp)
 add_executable(h3_evidence ${reviewer} harness/report/ledger.cpp harness/replay/twin_digests.cpp harness/execution/block_inputs.cpp
                harness/execution/boundary_nodes.cpp harness/execution/execution.cpp harness/execution/execution_cpu.cpp harness/execution/graph_values.cpp
+               harness/execution/node_output.cpp
                harness/execution/provider_record.cpp harness/compare/compare.cpp $<TARGET_OBJECTS:h3_kernels>)
 target_link_libraries(h3_evidence PRIVATE h3_gate_parts h3_fixtures CLI11::CLI11)
 
@@ -36,15 +37,21 @@ file(GLOB false_greens CONFIGURE_DEPENDS ctest/false_greens/*.cpp)
 add_executable(h3_false_greens ${false_greens} conformance/main.cpp conformance/listener.cpp conformance/claims.cpp)
 target_link_libraries(h3_false_greens PRIVATE h3_harness GTest::gtest)
 
-# Candidates as somebody else would build them: a right one, a wrong one, and two that are none.
+# Candidates as somebody else would build them: right ones, wrong ones, and some that are none.
 function(add_candidate name source)
   add_library(h3_${name} SHARED conformance/candidates/${source}.c)
   target_compile_definitions(h3_${name} PRIVATE ${ARGN})
   set_target_properties(h3_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
   add_dependencies(h3_conformance h3_${name})
 endfunction()
-add_candidate(example_candidate gate_residual)
-add_candidate(example_candidate_fused gate_residual FUSED)
+add_candidate(example_candidate example)
+add_candidate(example_candidate_version_1 example VERSION=1)
+add_candidate(example_candidate_fused example FUSED)
+add_candidate(example_candidate_ungated example UNGATED)
+add_candidate(example_candidate_cut example CUT)
+add_candidate(nothing_computed none)
+add_candidate(no_backward none COMPUTES=3)
+add_candidate(device_memory none COMPUTES=1 MEMORY=H3_CUDA)
 add_candidate(other_version other_version)
 add_candidate(no_candidate no_candidate)
 

@@ -24,7 +24,7 @@ build() {
 # HDF5 asks for what a file says, takes a refused allocation for an answer, and keeps lists that it does not free.
 fuzz() {
   local corpora may_refuse=0 options=(-malloc_limit_mb=1024)
-  [ "$1" != hdf5 ] || { may_refuse=1; options=(-malloc_limit_mb=1000000 -detect_leaks=0); }
+  case $1 in hdf5 | capsule) may_refuse=1 options=(-malloc_limit_mb=1000000 -detect_leaks=0) ;; esac
   mkdir -p "$out/corpus/$1"
   mapfile -t corpora < <(cat "build-fuzz/fuzz_$1.txt")
   ASAN_OPTIONS=allocator_may_return_null=$may_refuse "build-fuzz/h3_fuzz_$1" "${options[@]}" -artifact_prefix="$out/$1-" \
@@ -41,7 +41,7 @@ threads() {
 
 if asked_for fuzz; then
   step fuzz_build build fuzz h3_fuzz
-  for target in safetensors hdf5 contract ensemble ledger required; do step "fuzz_$target" fuzz "$target"; done
+  for target in safetensors hdf5 contract ensemble ledger evidence seal page capsule dump_names required; do step "fuzz_$target" fuzz "$target"; done
 fi
 if asked_for address; then
   step address_build build sanitize all

@@ -123,7 +123,7 @@ class Backward : public testing::TestWithParam<LayoutRow> {
 TEST_P(Backward, has_a_complete_ledger_of_rows) {
   EXPECT_EQ(report().gradients.size(), 31u);
   EXPECT_EQ(report().nodes.size(), 17u);
-  EXPECT_EQ(report().nodes_bound_to_row(), 17);
+  EXPECT_EQ(report().bindings().row, 17);
 }
 
 TEST_P(Backward, is_comparable_with_the_provider) {

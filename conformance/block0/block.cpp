@@ -84,7 +84,7 @@ class Block : public testing::TestWithParam<LayoutRow> {
 
 TEST_P(Block, has_a_complete_ledger_of_rows) {
   ASSERT_EQ(report().nodes.size(), 17u);
-  EXPECT_EQ(report().nodes_bound_to_row(), 17);
+  EXPECT_EQ(report().bindings().row, 17);
 }
 
 TEST_P(Block, has_no_first_drift) {

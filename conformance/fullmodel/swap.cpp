@@ -28,7 +28,7 @@ TEST_P(SwapByGolden, has_the_goldens_value_and_does_not_close) {
   std::int64_t nodes = 0;
   for (const Stage& stage : model_stages(config))
     nodes += std::ranges::count(stage.graph.nodes, node, &Node::name);
-  EXPECT_EQ(report.nodes - report.nodes_bound_to_row, nodes);
+  EXPECT_EQ(report.forward_bindings.nodes - report.forward_bindings.row, nodes);
   EXPECT_FALSE(report.accepted());
   ASSERT_EQ(swapped->swapped().size(), 1u);
   EXPECT_EQ(swapped->swapped()[0].runs, 2 * nodes) << "forward, and again for the backward";

@@ -174,8 +174,10 @@ TEST_P(ModelRun, compares_exactly_what_has_a_bound) {
 
 TEST_P(ModelRun, binds_every_node_to_its_row) {
   // 3 tables, 4 of the entry, 2 x 14 of the refiner, 2 of the sequence, 17 of every block, 7 of the exit
-  EXPECT_EQ(report().nodes, 3 + 4 + 2 * 14 + 2 + config_named(GetParam().config).num_layers * 17 + 7);
-  EXPECT_EQ(report().nodes_bound_to_row, report().nodes);
+  EXPECT_EQ(report().forward_bindings.nodes,
+            3 + 4 + 2 * 14 + 2 + config_named(GetParam().config).num_layers * 17 + 7);
+  EXPECT_EQ(report().forward_bindings.row, report().forward_bindings.nodes);
+  EXPECT_EQ(report().backward_bindings.row, report().backward_bindings.nodes);
 }
 
 // The first, the middle and the last block forward, and every gradient whose bound is blind.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "model/error.h"
@@ -20,13 +21,16 @@ inline std::string text(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-// The input as a file, for readers that take a path; HDF5 asks for a real one, in memory where there is
-// /dev/shm.
+// For readers that take a path; HDF5 asks for a real one, in memory where there is /dev/shm.
+inline std::string new_path() {
+  static const bool in_memory = std::filesystem::is_directory("/dev/shm");
+  return (in_memory ? "/dev/shm" : std::filesystem::temp_directory_path().string()) + "/h3_fuzz_XXXXXX";
+}
+
+// The input as a file.
 class InputFile {
  public:
-  InputFile(const std::uint8_t* data, std::size_t size) {
-    static const bool in_memory = std::filesystem::is_directory("/dev/shm");
-    path_ = (in_memory ? "/dev/shm" : std::filesystem::temp_directory_path().string()) + "/h3_fuzz_XXXXXX";
+  InputFile(const std::uint8_t* data, std::size_t size) : path_(new_path()) {
     const int file = ::mkstemp(path_.data());
     if (file < 0 || ::write(file, data, size) != ssize_t(size)) std::abort();
     ::close(file);
@@ -34,6 +38,24 @@ class InputFile {
   ~InputFile() { ::unlink(path_.c_str()); }
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// A folder that the input is a file of.
+class InputFolder {
+ public:
+  InputFolder() : path_(new_path()) {
+    if (::mkdtemp(path_.data()) == nullptr) std::abort();
+  }
+  ~InputFolder() { std::filesystem::remove_all(path_); }
+  InputFolder(const InputFolder&) = delete;
+  InputFolder& operator=(const InputFolder&) = delete;
+  void write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path_ + "/" + name, std::ios::binary) << bytes;
+  }
   const std::string& path() const { return path_; }
 
  private:

@@ -313,6 +313,21 @@ const DamageRow kDamages[] = {
      "damaged"},
     {"field_missing",
      [](const std::string& file) { with_description(file, R"({"schema": "h3.capsule.v1"})"); }, "damaged"},
+    {"operands_of_another_node",
+     [](const std::string& file) {
+       Capsule capsule = small_capsule();
+       capsule.reduced.calls[0].node.inputs.push_back("adaln_projection");
+       capsule.reduced.calls[0].inputs.push_back(capsule.reduced.expected);
+       write_capsule(fs::path(file).parent_path(), capsule);
+     },
+     "no block has a node 'residual_attn' of these operands"},
+    {"wider_than_its_words",
+     [](const std::string& file) {
+       Capsule capsule = small_capsule();
+       capsule.reduced.calls[0].node.cols = std::int64_t(1) << 40;
+       write_capsule(fs::path(file).parent_path(), capsule);
+     },
+     "wide, are not its"},
     {"too_large",
      [](const std::string& file) {
        rewrite(file, [](std::string& bytes) { bytes.resize(kCapsuleBytes + 1); });

@@ -411,6 +411,7 @@ const RefusedRow kRefused[] = {
      [](Values&, Metadata&) {},
      R"({"schema": "h3.dump_names.v1", "absent": ["query"]})",
      {"'query' is no value"}},
+    {"names_whose_schema_is_a_number", [](Values&, Metadata&) {}, R"({"schema": 1})", {"no names of a dump"}},
     {"names_without_schema", [](Values&, Metadata&) {}, R"({"names": {}})", {"no names of a dump"}},
     {"names_with_another_field",
      [](Values&, Metadata&) {},

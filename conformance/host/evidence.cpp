@@ -164,6 +164,12 @@ const TamperRow kTampers[] = {
        write_file(folder / kComplete, sha256_hex(read_file(folder / kSums)) + "  SHA256SUMS\n");
      },
      "SHA256SUMS: lists '../a', which does not belong"},
+    {"list_that_paints",
+     [](const fs::path& folder) {
+       change(folder / kSums, [](std::string& text) { text += std::string(64, 'a') + "  \x1b[32m\n"; });
+       write_file(folder / kComplete, sha256_hex(read_file(folder / kSums)) + "  SHA256SUMS\n");
+     },
+     "SHA256SUMS: lists '\\x1B[32m', which does not belong"},
     {"file_of_another_run",
      [](const fs::path& folder) {
        GateRun other;

@@ -14,6 +14,14 @@ mv "$scratch/installed" "$scratch/moved"
 bundle=$scratch/moved runs=$scratch/runs
 size=$(du -s --apparent-size --block-size=1000000 "$bundle" | cut -f1)
 [ "$size" -le 60 ] || fail "$size MB, expected at most 60"
+# What it needs is in it, or the machine's own: the C and C++ libraries, of these versions or later ones.
+needed=$(objdump -p "$bundle"/bin/* "$bundle"/lib/* 2>/dev/null | awk '$1 == "NEEDED" { print $2 }' | sort -u)
+for library in $needed; do
+  case $library in libc.so.* | libm.so.* | libstdc++.so.* | libgcc_s.so.* | ld-linux-*) continue ;; esac
+  [ -e "$bundle/lib/$library" ] || fail "$library is needed and not in the bundle"
+done
+versions=$(objdump -T "$bundle"/bin/* "$bundle"/lib/* 2>/dev/null | grep -oE '\<(GLIBC|GLIBCXX|CXXABI)_[0-9.]+' | sort -uV |
+  awk -F_ '{ last[$1] = $2 } END { printf "glibc %s, GLIBCXX %s, CXXABI %s", last["GLIBC"], last["GLIBCXX"], last["CXXABI"] }')
 mkdir -m 777 "$runs"
 chmod 755 "$scratch"
 chmod -R a-w,a+rX "$bundle"
@@ -59,4 +67,4 @@ elsewhere "$bundle/run" block0 tiny --out "$runs/without" >"$scratch/without.log
 [ "$code" -eq 2 ] && grep -q "$bundle/fixtures/device_functions.h5" "$scratch/without.log" ||
   fail "without a fixture: $code, $(cat "$scratch/without.log")"
 
-echo "bundle: $size MB; run as $who, tree hidden: $hidden; block 0 accepted, gate fullmodel closed, both at once"
+echo "bundle: $size MB, asks for $versions; run as $who, tree hidden: $hidden; block 0 accepted, gate fullmodel closed, both at once"

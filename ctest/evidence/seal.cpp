@@ -17,6 +17,7 @@
 #include "model/atomic_file.h"
 #include "model/digest.h"
 #include "model/error.h"
+#include "model/text.h"
 
 namespace h3::gate {
 namespace {
@@ -128,8 +129,8 @@ std::vector<std::string> check_seal(const std::string& folder) {
   }
   for (const auto& [name, sha256] : sums)
     if (std::ranges::find(kListed, std::string_view(name)) == kListed.end())
-      findings.push_back(
-          fmt::format("{}: lists '{}', which does not belong in an evidence folder", kSumsFile, name));
+      findings.push_back(fmt::format("{}: lists '{}', which does not belong in an evidence folder", kSumsFile,
+                                     one_line(name)));
   std::ranges::sort(findings);
   return findings;
 }

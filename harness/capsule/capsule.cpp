@@ -49,6 +49,12 @@ Json description_of(const Capsule& capsule) {
   return json;
 }
 
+Tensor tensor_of(const Hdf5Reader& file, const std::string& dataset) {
+  Tensor tensor = file.read(dataset);
+  require(!tensor.shape().empty(), "{}: damaged: {} is a single word", file.path(), dataset);
+  return tensor;
+}
+
 NodeCall call_of(const Json& json, const Hdf5Reader& file, const std::string& root) {
   NodeCall call;
   Node& node = call.node;
@@ -61,11 +67,29 @@ NodeCall call_of(const Json& json, const Hdf5Reader& file, const std::string& ro
   json.at("gradient_of").get_to(call.gradient_of);
   call.config = config_from_json(json.at("config"), file.path());
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
-    call.inputs.push_back(file.read(fmt::format("{}/inputs/{}", root, i)));
+    call.inputs.push_back(tensor_of(file, fmt::format("{}/inputs/{}", root, i)));
   for (std::size_t i = 0; i < node.parameters.size(); ++i)
-    call.parameters.push_back(file.read(fmt::format("{}/parameters/{}", root, i)));
-  if (call.backward()) call.gradient = file.read(root + "/gradient");
+    call.parameters.push_back(tensor_of(file, fmt::format("{}/parameters/{}", root, i)));
+  if (call.backward()) call.gradient = tensor_of(file, root + "/gradient");
   return call;
+}
+
+// What the strict row leaves to whoever calls it: as many operands as the node takes, and a result of the
+// size that the capsule has (of a backward, that of the gradient).
+void require_fits(const NodeCall& call, const Tensor& result, const std::string& path) {
+  const Node& node = call.node;
+  const auto is_this = [&](const Node& known) {
+    return known.name == node.name && known.row == node.row && known.inputs == node.inputs &&
+           known.parameters.size() == node.parameters.size();
+  };
+  require(std::ranges::any_of(transformer_block({}, 0).nodes, is_this) ||
+              std::ranges::any_of(refiner_block({}, 0).nodes, is_this),
+          "{}: damaged: no block has a node '{}' of these operands", path, node.name);
+  const std::int64_t rows = call.inputs[0].shape()[0] * (node.name == "adaln_projection" ? kTags : 1),
+                     elements = (call.backward() ? call.gradient : result).elements();
+  require(node.cols > 0 && rows > 0 && elements % rows == 0 && elements / rows == node.cols,
+          "{}: damaged: {} rows of node '{}', {} wide, are not its {} elements", path, rows, node.name,
+          node.cols, elements);
 }
 
 Capsule capsule_from(const Json& json, const Hdf5Reader& file) {
@@ -83,16 +107,18 @@ Capsule capsule_from(const Json& json, const Hdf5Reader& file) {
   json.at("reduced").get_to(reduced.steps);
   json.at("cut_short").get_to(reduced.cut_short);
   capsule.environment = json.at("environment");
+  capsule.environment.at("candidate").get<std::string>();
   const Json& calls = json.at("calls");
   for (std::size_t i = 0; i < calls.size(); ++i)
     reduced.calls.push_back(call_of(calls[i], file, fmt::format("/calls/{}", i)));
-  reduced.expected = file.read("/expected");
-  reduced.found = file.read("/found");
+  reduced.expected = tensor_of(file, "/expected");
+  reduced.found = tensor_of(file, "/found");
   require(!reduced.calls.empty() && !reduced.rows.empty() && !reduced.columns.empty() &&
               reduced.found.dtype() == reduced.expected.dtype() &&
               reduced.expected.elements() ==
                   std::int64_t(reduced.rows.size()) * std::int64_t(reduced.columns.size()),
           "{}: damaged: expected, found and their places do not fit", file.path());
+  for (const NodeCall& call : reduced.calls) require_fits(call, reduced.expected, file.path());
   return capsule;
 }
 

@@ -1,5 +1,7 @@
 #include "harness/capsule/drift_capsule.h"
 
+#include <algorithm>
+
 #include "harness/capsule/capsule.h"
 #include "harness/compare/first_difference.h"
 #include "harness/execution/backward_chain.h"
@@ -21,8 +23,8 @@ struct FirstDrift::Parts {
       : request(without_golden(asked)), run(request), twin(cpu_execution(run.config)) {}
 
   // Kernels of the GPU are rows, too, and others than the twin's.
-  bool is_the_twin(const Node& node) const {
-    return request.engine != "cuda" && run.engine->binding(node) == Binding::row;
+  bool is_the_twin(Binding binding) const {
+    return run.engine->device() == Device::cpu && binding == Binding::row;
   }
   void look(const NodeCall& asked, const Tensor& of_twin, const Tensor& of_engine) {
     if (of_twin.empty() || !first_difference(asked.node.name, of_twin, of_engine, "")) return;
@@ -43,7 +45,7 @@ FirstDrift::~FirstDrift() = default;
 
 ReplayObserver FirstDrift::observer() {
   return [this](const Node& node, const Values& candidate, const Values&) {
-    if (parts_->call || parts_->is_the_twin(node)) return;
+    if (parts_->call || parts_->is_the_twin(parts_->run.engine->binding(node))) return;
     const NodeCall call = {parts_->run.config, node, pick(node.inputs, candidate),
                            load(node.parameters, *parts_->run.weights)};
     parts_->look(call, h3::run(call, *parts_->twin), candidate.at(node.name));
@@ -52,7 +54,10 @@ ReplayObserver FirstDrift::observer() {
 
 void FirstDrift::look_at_backward(const ReplayProgress& progress) {
   Parts& p = *parts_;
-  if (p.call || p.request.engine != "cuda") return;  // a candidate's backward is the twin's
+  const auto is_the_twin = [&](const Node& node) {
+    return p.is_the_twin(p.run.engine->backward_binding(node));
+  };
+  if (p.call || std::ranges::all_of(p.run.graph.nodes, is_the_twin)) return;
   Values values = p.run.inputs.candidate;
   for (const Node& node : p.run.graph.nodes)
     values[node.name] =
@@ -63,6 +68,7 @@ void FirstDrift::look_at_backward(const ReplayProgress& progress) {
     const Node& node = chain.next();
     if (progress) progress(done, node.name + ".backward");
     const BackwardStep step = chain.step(load(node.parameters, *p.run.weights));
+    if (is_the_twin(node)) continue;
     const NodeGradients twin =
         p.twin->backward(node, step.inputs, step.parameters, step.output, step.gradient);
     NodeCall call = {p.run.config, node, step.inputs, step.parameters, "", step.gradient};

@@ -1,10 +1,9 @@
 #include "harness/capsule/dump.h"
 
 #include <algorithm>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "fixtures/hdf5.h"
+#include "model/json.h"
 #include "model/safetensors.h"
 
 namespace h3 {
@@ -45,11 +44,9 @@ std::vector<std::string> backward_values(const Graph& graph) {
 }
 
 DumpNames read_dump_names(const std::string& path) {
-  std::ifstream file(path);
-  require(bool(file), "{}: cannot read", path);
-  const auto json = nlohmann::json::parse(file, nullptr, false);
-  require(json.is_object() && json.value("schema", "") == kSchema, "{}: no names of a dump (schema {})", path,
-          kSchema);
+  const auto json = read_json(path);
+  require(json.is_object() && json.value("schema", nlohmann::json()) == kSchema,
+          "{}: no names of a dump (schema {})", path, kSchema);
   DumpNames names;
   try {
     if (json.contains("names")) json["names"].get_to(names.names);

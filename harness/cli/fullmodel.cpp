@@ -151,7 +151,7 @@ void print_ledger(const LedgerOptions& options) {
   auto candidate = engine_named(options.engine, config);
   if (!options.swap.nodes.empty()) candidate = swap_nodes(std::move(candidate), options.swap, config);
   const auto golden =
-      options.engine == "cuda" ? golden_execution_on_gpu(config) : golden_execution(false, config);
+      candidate->device() == Device::cuda ? golden_execution_on_gpu(config) : golden_execution(false, config);
   std::unique_ptr<Progress> bar;
   DriftLedger ledger = drift_ledger(
       *candidate, *golden, SyntheticWeights(options.seed, config), named_layout(options.layout), options.seed,
@@ -193,6 +193,7 @@ void add_fullmodel(CLI::App& app) {
   h3 fullmodel                                          the reduced model on this CPU: block 0 first, then 4 blocks
   h3 fullmodel --config released --layout small --engine cuda --report r.json --receipt receipt.json
                                                         50 blocks and 638 parameter gradients, on a Hopper GPU
+  h3 fullmodel --engine ./libmine.so                    with somebody else's kernels (harness/candidate/h3_candidate.h)
   h3 fullmodel --block0-receipt build/evidence/block0/receipt.json
   h3 fullmodel --golden-nodes attention,q_norm          a diagnosis, never closed: how much of the drift is left when
                                                         these nodes are the golden's; --provider-nodes likewise
@@ -205,7 +206,7 @@ Exit: 0 closed, 1 a tensor beyond its bound or missing, 2 bad input.)");
   auto gate = std::make_shared<GateOptions>();
   command->add_option("--config", gate->request.config, "reduced or released")->capture_default_str();
   command->add_option("--layout", gate->request.layout, "tiny, small or medium")->capture_default_str();
-  command->add_option("--engine", gate->request.engine, "cpu, or cuda on a Hopper GPU")
+  command->add_option("--engine", gate->request.engine, "cpu, cuda on a Hopper GPU, or a candidate's library")
       ->capture_default_str();
   command->add_option("--checkpoint", gate->request.checkpoint, "folder with the weights of the bounds");
   command->add_option("--block0-receipt", gate->request.block0_receipt,

@@ -30,6 +30,7 @@ void add_replay(CLI::App& app) {
   h3 replay --layout medium --engine cuda              the same on this machine's Hopper GPU
   h3 replay --layout tiny --backward                   and the 31 gradients of its backward, a second table
   h3 replay --layout tiny --engine ./libmine.so --capsule found    the first drift as a file that replays anywhere
+  h3 replay --layout tiny --backward --engine ./libmine.so         its gradients, too, where it computes them
   h3 replay --block 7 --checkpoint ~/MiniMax-H3/transformer
 Exit: 0 accepted, 1 a drift, a bound or a binding failed, 2 bad input.)");
   auto request = std::make_shared<ReplayRequest>();

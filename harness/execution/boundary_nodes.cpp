@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "harness/execution/node_output.h"
 #include "kernels/final_adaln_out.h"
 #include "kernels/fp32_projection.h"
 #include "kernels/linear.h"
@@ -32,8 +33,6 @@ std::vector<kernels::ModalityRows> modalities(std::span<const Tensor> rows, std:
   return {{rows[0], indices[0]}, {rows[1], indices[1]}, {rows[2], indices[2]}};
 }
 
-std::int64_t packed_rows(std::span<const Tensor> in) { return in[0].rows() + in[1].rows() + in[2].rows(); }
-
 }  // namespace
 
 bool is_boundary(const Node& node) { return std::ranges::count(kBoundaryNodes, node.name) > 0; }
@@ -45,35 +44,31 @@ bool is_fp32_projection(const Node& node) {
 Tensor run_boundary(const Node& node, const Config& config, std::span<const Tensor> in,
                     std::span<const Tensor> parameters) {
   const std::string& n = node.name;
-  const auto output = [&](DType dtype, std::int64_t rows) { return Tensor(dtype, {rows, node.cols}); };
-  const std::int64_t rows = in[0].shape()[0];
-  Tensor y;
+  Tensor y = output_of(node, config, in);
   if (n == "timestep_sinusoid") {
-    kernels::timestep_sinusoid(in[0], y = output(DType::fp32, rows));
+    kernels::timestep_sinusoid(in[0], y);
   } else if (n == "rotary_cos" || n == "rotary_sin") {
-    Tensor cos = output(DType::fp32, rows), sin = like(cos);
-    kernels::rotary_tables(in[0], config.rope_theta, cos, sin);
-    y = n == "rotary_cos" ? cos : sin;
+    Tensor other = like(y);
+    const bool is_cos = n == "rotary_cos";
+    kernels::rotary_tables(in[0], config.rope_theta, is_cos ? y : other, is_cos ? other : y);
   } else if (n == "timestep_mlp") {
-    kernels::timestep_mlp(in[0], parameters[0], parameters[1], parameters[2], parameters[3],
-                          y = output(DType::fp32, rows));
+    kernels::timestep_mlp(in[0], parameters[0], parameters[1], parameters[2], parameters[3], y);
   } else if (is_fp32_projection(node)) {
-    kernels::fp32_projection(in[0], parameters[0], parameters[1], y = output(DType::fp32, rows));
+    kernels::fp32_projection(in[0], parameters[0], parameters[1], y);
   } else if (n == "context_embedder") {
-    kernels::linear(in[0], parameters[0], &parameters[1], y = output(DType::bf16, rows));
+    kernels::linear(in[0], parameters[0], &parameters[1], y);
   } else if (n == "token_refiner.final_norm") {
-    kernels::rms_norm(in[0], parameters[0], float(config.final_norm_eps), y = output(DType::bf16, rows));
+    kernels::rms_norm(in[0], parameters[0], float(config.final_norm_eps), y);
   } else if (n == "packing") {
-    kernels::pack_rows(modalities(in.first(3), in.last(3)), y = output(DType::bf16, packed_rows(in)));
+    kernels::pack_rows(modalities(in.first(3), in.last(3)), y);
   } else if (n == "norm_out_table") {
-    kernels::final_adaln_table(in[0], parameters[0], parameters[1], y = output(DType::bf16, rows));
+    kernels::final_adaln_table(in[0], parameters[0], parameters[1], y);
   } else if (n == "norm_out") {
-    kernels::final_adaln_out(in[0], parameters[0], float(config.final_norm_eps), in[1], in[2],
-                             y = output(DType::bf16, rows));
+    kernels::final_adaln_out(in[0], parameters[0], float(config.final_norm_eps), in[1], in[2], y);
   } else if (n == "norm_out_fp32") {
-    kernels::widening(in[0], y = output(DType::fp32, rows));
+    kernels::widening(in[0], y);
   } else if (node.row == "row_selection") {
-    kernels::select_rows(in[0], in[1], y = output(in[0].dtype(), in[1].elements()));
+    kernels::select_rows(in[0], in[1], y);
   } else {
     fail("engine cpu: boundary node '{}' has no row", n);
   }

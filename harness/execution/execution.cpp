@@ -18,6 +18,12 @@ const char* name_of(Binding binding) {
   return "?";
 }
 
+void Bindings::count(Binding binding) {
+  row += binding == Binding::row;
+  candidate += binding == Binding::candidate;
+  ++nodes;
+}
+
 NodeGradients Execution::backward(const Node&, std::span<const Tensor>, std::span<const Tensor>,
                                   const Tensor&, const Tensor&) const {
   fail("engine {}: no backward", name());

@@ -13,10 +13,17 @@
 
 namespace h3 {
 
-// What computed a node. A strict run is accepted only when every node is `row`; one of somebody else's
-// kernels when every node is `row` or `candidate`.
+// What computed a node.
 enum class Binding { row, interim, reference, native, candidate };
 const char* name_of(Binding binding);
+
+// Of a run: a strict one is accepted only when every node is `row`; one of somebody else's kernels when every
+// node is `row` or `candidate`.
+struct Bindings {
+  std::int64_t row = 0, candidate = 0, nodes = 0;
+  void count(Binding binding);
+  bool complete() const { return nodes > 0 && row + candidate == nodes; }
+};
 
 // What a block needs besides its packed rows, FP32.
 struct Boundaries {
@@ -37,7 +44,9 @@ class Execution {
  public:
   virtual ~Execution() = default;
   virtual std::string name() const = 0;
+  virtual Device device() const { return Device::cpu; }  // where it keeps its tensors
   virtual Binding binding(const Node& node) const = 0;
+  virtual Binding backward_binding(const Node& node) const { return binding(node); }
   // To where the execution keeps its tensors, and back to the CPU. On a CPU both are the tensor itself.
   virtual Tensor place(const Tensor& on_cpu) const { return on_cpu; }
   virtual Tensor fetch(const Tensor& placed) const { return placed; }
@@ -67,8 +76,7 @@ std::unique_ptr<Execution> cuda_execution(const Config& config = {});
 std::string cuda_device_name();  // "NVIDIA H200"; an Error likewise
 
 // "cpu", "cuda", or the path of a candidate, a shared library (harness/execution/execution_candidate.h): it
-// ends in
-// ".so".
+// ends in ".so".
 std::unique_ptr<Execution> engine_named(const std::string& name, const Config& config = {});
 
 // FP32 between nodes (FP64 for FP64 inputs), FP64 accumulation. `ordered` sums in one fixed order (byte for

@@ -108,6 +108,7 @@ class CudaExecution : public Execution {
  public:
   explicit CudaExecution(const Config& config) : config_(config) { require_hopper(); }
   std::string name() const override { return "cuda"; }
+  Device device() const override { return Device::cuda; }
   Binding binding(const Node&) const override { return Binding::row; }
 
   Tensor place(const Tensor& on_cpu) const override {

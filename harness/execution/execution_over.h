@@ -15,7 +15,9 @@ class ExecutionOver : public Execution {
   explicit ExecutionOver(std::unique_ptr<Execution> base) : owned_(std::move(base)), base_(*owned_) {}
 
   std::string name() const override { return base_.name(); }
+  Device device() const override { return base_.device(); }
   Binding binding(const Node& node) const override { return base_.binding(node); }
+  Binding backward_binding(const Node& node) const override { return base_.backward_binding(node); }
   Tensor place(const Tensor& on_cpu) const override { return base_.place(on_cpu); }
   Tensor fetch(const Tensor& placed) const override { return base_.fetch(placed); }
   Tensor parameter(const Weights& weights, const std::string& name) const override {

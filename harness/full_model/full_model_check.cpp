@@ -37,10 +37,35 @@ Judgement judged_within(double limit, const Comparison& comparison) {
   return judge(bound, comparison);
 }
 
-// `twin` is empty where it was not asked.
+// What the nodes of a stage gave, in the order in which they ran: beside the twin's it names the first that
+// differs.
+class NodeDigests {
+ public:
+  void watch(FullModel& model) {
+    model.observe([this](const Stage&, const Node& node, const Tensor& output) { add(node.name, output); },
+                  [this](const Stage&, const BackwardStep& step) {
+                    for (const auto* list : {&step.gradients.parameters, &step.gradients.inputs})
+                      for (const Tensor& gradient : *list)
+                        if (!gradient.empty()) add("the backward of " + step.node->name, gradient);
+                  });
+  }
+  void clear() { digests_.clear(); }
+  std::string first_difference(const NodeDigests& twin) const {  // empty: none
+    const auto differs = std::ranges::mismatch(digests_, twin.digests_).in1;
+    return differs == digests_.end() ? "" : differs->first;
+  }
+
+ private:
+  void add(const std::string& what, const Tensor& tensor) {
+    digests_.emplace_back(what, xxh3_128_placed(tensor));
+  }
+  std::vector<std::pair<std::string, std::string>> digests_;
+};
+
+// `twin` is empty where it was not asked; `differs_at` names the node, where it is known.
 TensorResult judged(Pass pass, const std::string& name, const std::string& stage, const Tensor& chained,
-                    const Tensor& isolated, const Tensor& twin, const Tensor& candidate,
-                    const TensorBound& bound) {
+                    const Tensor& isolated, const Tensor& twin, const std::string& differs_at,
+                    const Tensor& candidate, const TensorBound& bound) {
   const auto measured = [&](const Tensor& golden) {
     return compare_placed(golden.reshaped(candidate.shape()), candidate);
   };
@@ -56,13 +81,22 @@ TensorResult judged(Pass pass, const std::string& name, const std::string& stage
     result.twin = xxh3_128_placed(twin) == result.xxh3_128 ? TwinBytes::same : TwinBytes::differ;
   const bool left_to_twin = bound.isolated_is_blind() && result.twin == TwinBytes::not_asked;
   result.accepted = own.accepted && whole.accepted && result.twin != TwinBytes::differ && !left_to_twin;
-  result.reason = result.twin == TwinBytes::differ  ? "other bytes than the CPU twin"
-                  : left_to_twin                    ? "the bound is blind and no twin was asked"
-                  : own.accepted && !whole.accepted ? "chained: " + whole.reason
-                                                    : "isolated: " + own.reason;
+  result.reason =
+      result.twin == TwinBytes::differ
+          ? "other bytes than the CPU twin" + (differs_at.empty() ? "" : ", first of " + differs_at)
+      : left_to_twin                    ? "the bound is blind and no twin was asked"
+      : own.accepted && !whole.accepted ? "chained: " + whole.reason
+                                        : "isolated: " + own.reason;
   result.within_single = result.chained.relative_l2 <= bound.single_relative_l2 &&
                          result.chained.max_abs <= bound.single_max_abs;
   return result;
+}
+
+bool has_candidates(Pass pass, const Stage& stage, const Execution& engine) {
+  return std::ranges::any_of(stage.graph.nodes, [&](const Node& node) {
+    return engine.binding(node) == Binding::candidate ||
+           (pass == Pass::backward && engine.backward_binding(node) == Binding::candidate);
+  });
 }
 
 // Blocks whose forward the twin computes, too: the first, the one in the middle and the last.
@@ -77,7 +111,10 @@ bool is_for_twin(Pass pass, const Stage& stage, const Config& config) {
 std::pair<std::string, bool> gate_of_block0(const FullModelRequest& request) {
   if (!request.block0_receipt.empty()) {
     const auto receipt = read_json(request.block0_receipt);
-    const std::string gate = receipt.value("gate", ""), verdict = receipt.value("verdict", "");
+    const auto text = [&](const char* key) {
+      return values_of(request.block0_receipt, [&] { return receipt.value(key, ""); });
+    };
+    const std::string gate = text("gate"), verdict = text("verdict");
     require(gate == "block0" || gate == "block0_cuda", "{}: a receipt of gate '{}', expected block0",
             request.block0_receipt, gate);
     return {fmt::format("gate {} {}, receipt {}", gate, verdict, digest_file(request.block0_receipt).sha256),
@@ -133,8 +170,8 @@ std::vector<std::string> FullModelReport::missing() const {
 }
 
 bool FullModelReport::accepted() const {
-  return nodes > 0 && nodes_bound_to_row == nodes && !tensors.empty() && missing().empty() &&
-         !first_drift(Pass::forward) && !first_drift(Pass::backward);
+  return forward_bindings.complete() && backward_bindings.complete() && !tensors.empty() &&
+         missing().empty() && !first_drift(Pass::forward) && !first_drift(Pass::backward);
 }
 
 FullModelReport examine_full_model(const Execution& candidate, const References& references,
@@ -152,12 +189,13 @@ FullModelReport examine_full_model(const Execution& candidate, const References&
   const auto stages = model_stages(weights.config());
   for (const Stage& stage : stages)
     for (const Node& node : stage.graph.nodes) {
-      const Binding binding = candidate.binding(node);
-      ++report.nodes;
-      report.nodes_bound_to_row += binding == Binding::row;
-      require(binding == Binding::row || std::ranges::count(swapped, node.name) > 0,
-              "engine {}: node {} is bound to {}, expected row", candidate.name(), stage.value(node.name),
-              name_of(binding));
+      const bool is_swapped = std::ranges::count(swapped, node.name) > 0;
+      for (const Binding binding : {candidate.binding(node), candidate.backward_binding(node)})
+        require(binding == Binding::row || binding == Binding::candidate || is_swapped,
+                "engine {}: node {} is bound to {}, expected row or candidate", candidate.name(),
+                stage.value(node.name), name_of(binding));
+      report.forward_bindings.count(candidate.binding(node));
+      report.backward_bindings.count(candidate.backward_binding(node));
     }
 
   const Values inputs = model_inputs(layout, weights.config(), bounds.seed),
@@ -170,6 +208,11 @@ FullModelReport examine_full_model(const Execution& candidate, const References&
     const Tensor tensor = candidate.fetch(placed);
     return references.isolated.place(tensor.dtype() == DType::bf16 ? tensor.to(DType::fp32) : tensor);
   };
+  NodeDigests own_nodes, twin_nodes;
+  if (report.forward_bindings.candidate + report.backward_bindings.candidate > 0) {
+    own_nodes.watch(own);
+    twin_nodes.watch(twin);
+  }
   // The next stage of all of them, and what came of it.
   const auto run = [&](Pass pass, const Stage& stage, FullModel::Named (FullModel::*next)()) {
     if (progress) progress(done++, steps, fmt::format("{} {}", name_of(pass), stage.graph.name));
@@ -177,10 +220,13 @@ FullModelReport examine_full_model(const Execution& candidate, const References&
       isolated.go_on_from(own, for_golden);
       return std::pair((chained.*next)(), (isolated.*next)());
     });
+    own_nodes.clear();
+    twin_nodes.clear();
     twin.go_on_from(own,
                     [&](const Tensor& placed) { return references.twin.place(candidate.fetch(placed)); });
     const auto got = timed(report.seconds_candidate, [&] { return (own.*next)(); });
     const bool ask_twin = swapped.empty() && (is_for_twin(pass, stage, weights.config()) ||
+                                              has_candidates(pass, stage, candidate) ||
                                               std::ranges::any_of(got, [&](const auto& t) {
                                                 return bounds.of(pass, t.first).isolated_is_blind();
                                               }));
@@ -189,10 +235,11 @@ FullModelReport examine_full_model(const Execution& candidate, const References&
     for (const auto* expected : {&of_chained, &of_isolated, &of_twin})
       require(got.size() == expected->size(), "full model: {} gives {} tensors, a reference {}",
               stage.graph.name, got.size(), expected->size());
+    const std::string differs_at = ask_twin ? own_nodes.first_difference(twin_nodes) : "";
     for (std::size_t i = 0; i < got.size(); ++i) {
       const auto& [name, tensor] = got[i];
       report.tensors.push_back(judged(pass, name, stage.graph.name, of_chained[i].second,
-                                      of_isolated[i].second, of_twin[i].second, tensor,
+                                      of_isolated[i].second, of_twin[i].second, differs_at, tensor,
                                       bounds.of(pass, name)));
       if (on_compared) on_compared(report.tensors.back(), of_chained[i].second, tensor);
     }
@@ -224,21 +271,22 @@ FullModelReport check_full_model(const FullModelRequest& request, const FullMode
     FullModelReport refused;
     refused.config = request.config;
     refused.layout = bounds.layout;
-    refused.engine = request.engine;
+    refused.engine = engine->name();
     refused.weights = weights->identity();
     refused.bounds = bounds;
     refused.block0 = block0;
     return refused;
   }
   const auto golden =
-      request.engine == "cuda" ? golden_execution_on_gpu(config) : golden_execution(false, config);
+      engine->device() == Device::cuda ? golden_execution_on_gpu(config) : golden_execution(false, config);
   const auto twin = cpu_execution(config);
   FullModelReport report =
       examine_full_model(*engine, {*golden, *golden, *twin}, *weights, named_layout(bounds.layout), bounds,
                          progress, {}, request.swap.nodes);
   if (swapped) report.swapped = swapped->swapped();
   report.block0 = block0;
-  report.chain_isa = request.engine == "cuda" ? cuda_device_name() : name_of(numerics::chosen_chain_isa());
+  report.chain_isa =
+      engine->device() == Device::cuda ? cuda_device_name() : name_of(numerics::chosen_chain_isa());
   return report;
 }
 

@@ -51,7 +51,7 @@ struct FullModelReport {
   std::int64_t rows = 0;
   FullModelBounds bounds;
   std::string block0;  // what stood for the block-0 gate; empty where it was not asked for
-  std::int64_t nodes = 0, nodes_bound_to_row = 0;
+  Bindings forward_bindings, backward_bindings;
   std::vector<SwappedNode> swapped;   // on request; such a run is never accepted
   std::vector<TensorResult> tensors;  // in execution order: forward, then backward
   double seconds_candidate = 0, seconds_golden = 0, seconds_twin = 0;
@@ -77,7 +77,8 @@ struct References {
   const Execution& twin;                // the strict rows on a CPU
 };
 
-// Errors: a node that is not bound to its row, unless it is among `swapped`; a tensor without a bound.
+// Somebody else's kernels are held to the twin's bytes in every stage that has one of them. Errors: a node
+// that is neither bound to its row nor a candidate, unless it is among `swapped`; a tensor without a bound.
 // `candidate` and the goldens are of the model that the weights are for. With swapped nodes no twin is asked:
 // it has other bytes.
 FullModelReport examine_full_model(const Execution& candidate, const References& references,

@@ -64,7 +64,8 @@ std::string to_table(const FullModelReport& report, bool colour) {
   const auto missing = report.missing();
   const auto exceeded = std::ranges::count_if(report.tensors, [](const auto& t) { return !t.accepted; });
   const auto single = std::ranges::count_if(report.tensors, [](const auto& t) { return !t.within_single; });
-  out += fmt::format("\nbindings              {} of {} row\n", report.nodes_bound_to_row, report.nodes);
+  out += fmt::format("\nbindings              {}; backward {}\n", bindings_cell(report.forward_bindings),
+                     bindings_cell(report.backward_bindings));
   for (const SwappedNode& swapped : report.swapped)
     out += fmt::format("swapped               {} by {}: {} of {} words changed in {} runs\n", swapped.node,
                        swapped.by, swapped.differing, swapped.elements, swapped.runs);
@@ -120,7 +121,8 @@ Json to_json(const FullModelReport& report) {
                                  {"passes", tensor.within_single}}},
                                {"accepted", tensor.accepted},
                                {"reason", tensor.reason}});
-  json["bindings"] = {{"row", report.nodes_bound_to_row}, {"nodes", report.nodes}};
+  json["bindings"] = json_of(report.forward_bindings);
+  json["bindings"]["backward"] = json_of(report.backward_bindings);
   json["swapped"] = Json::array();
   for (const SwappedNode& swapped : report.swapped)
     json["swapped"].push_back({{"node", swapped.node},

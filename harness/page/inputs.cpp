@@ -44,7 +44,9 @@ void add_gate(Inputs& inputs, const fs::path& folder) {
 
   GateRun run;
   run.source = inputs.sources.size();
-  const std::string gate = ledger.events.back().value("gate", said.is_object() ? said.value("gate", "") : "");
+  const std::string gate = values_of(source.name, [&] {
+    return ledger.events.back().value("gate", said.is_object() ? said.value("gate", "") : "");
+  });
   run.verdict =
       gate::judge(gate.empty() ? source.name : gate, ledger, gate::read_required(required.string()).cases);
   if (!said.is_object()) {

@@ -87,15 +87,15 @@ std::optional<Drift> ReplayReport::first_batch_drift() const {
   return {};
 }
 
-std::int64_t ReplayReport::nodes_bound_to_row() const {
-  return std::ranges::count_if(nodes, [](const NodeResult& node) {
-    return node.binding == Binding::row || node.binding == Binding::candidate;
-  });
+Bindings ReplayReport::bindings() const {
+  Bindings bindings;
+  for (const auto& node : nodes) bindings.count(node.binding);
+  return bindings;
 }
 
 bool ReplayReport::accepted() const {
-  return !nodes.empty() && nodes_bound_to_row() == std::int64_t(nodes.size()) && !first_drift() &&
-         !first_repeat_drift() && !first_batch_drift() && permuted_rows_changed.value_or(0) == 0 &&
+  return bindings().complete() && !first_drift() && !first_repeat_drift() && !first_batch_drift() &&
+         permuted_rows_changed.value_or(0) == 0 &&
          std::ranges::all_of(nodes, [](const NodeResult& n) { return !n.golden || n.golden->accepted; }) &&
          std::ranges::all_of(boundaries,
                              [](const BoundaryResult& b) { return b.equals_provider.value_or(true); });
@@ -114,7 +114,8 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
   report.graph = graph.name;
   report.layout_sha256 = run.layout.sha256();
   report.weights = run.weights->identity();
-  report.chain_isa = request.engine == "cuda" ? cuda_device_name() : name_of(numerics::chosen_chain_isa());
+  report.chain_isa =
+      engine.device() == Device::cuda ? cuda_device_name() : name_of(numerics::chosen_chain_isa());
   report.rows = run.layout.rows();
   report.timesteps = run.layout.timesteps;
 

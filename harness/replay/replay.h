@@ -72,7 +72,7 @@ struct ReplayReport {
   std::optional<Drift> first_isolated_drift() const;  // among nodes whose inputs had the provider's bytes
   std::optional<Drift> first_repeat_drift() const;
   std::optional<Drift> first_batch_drift() const;
-  std::int64_t nodes_bound_to_row() const;  // or to somebody else's kernel that is the candidate
+  Bindings bindings() const;
   // Strict: complete, every node so bound, no drift of any kind, every golden error inside its bound.
   bool accepted() const;
 };

@@ -158,8 +158,10 @@ std::optional<Drift> BackwardReport::first_batch_drift() const {
   return {};
 }
 
-std::int64_t BackwardReport::nodes_bound_to_row() const {
-  return std::ranges::count_if(nodes, [](const BackwardNode& node) { return node.binding == Binding::row; });
+Bindings BackwardReport::bindings() const {
+  Bindings bindings;
+  for (const auto& node : nodes) bindings.count(node.binding);
+  return bindings;
 }
 
 const GradientResult& BackwardReport::gradient(const std::string& value) const {
@@ -169,9 +171,8 @@ const GradientResult& BackwardReport::gradient(const std::string& value) const {
 }
 
 bool BackwardReport::accepted() const {
-  return !nodes.empty() && nodes_bound_to_row() == std::int64_t(nodes.size()) && !first_golden_drift() &&
-         !first_repeat_drift() && !first_batch_drift() && permuted_rows_changed.value_or(0) == 0 &&
-         permuted_leaves_changed.value_or(0) == 0;
+  return bindings().complete() && !first_golden_drift() && !first_repeat_drift() && !first_batch_drift() &&
+         permuted_rows_changed.value_or(0) == 0 && permuted_leaves_changed.value_or(0) == 0;
 }
 
 BackwardReport examine_backward(ForwardPass pass, const ReplayRequest& asked, const GradientJudge& judge,
@@ -212,7 +213,7 @@ BackwardReport examine_backward(ForwardPass pass, const ReplayRequest& asked, co
     if (progress) progress(std::int64_t(report.nodes.size()) + 1, node.name);
     const std::vector<Tensor> parameters = pass.parameters(node);
     const BackwardStep step = chain.step(parameters);
-    BackwardNode result{node.name, node.row, pass.engine.binding(node), step.seconds, {}, {}};
+    BackwardNode result{node.name, node.row, pass.engine.backward_binding(node), step.seconds, {}, {}};
     if (asked.repeat) result.repeat_drift = repeat_drift(pass.engine, step);
     if (asked.batch_rows) result.batch_drift = batch_drift(pass.engine, step);
     report.seconds_candidate += step.seconds;

@@ -56,11 +56,11 @@ struct BackwardReport {
   std::optional<Drift> first_repeat_drift() const;
   std::optional<Drift> first_batch_drift() const;
   bool repeated() const { return request.repeat || request.backward_passes > 1; }
-  std::int64_t nodes_bound_to_row() const;
+  Bindings bindings() const;
   const GradientResult& gradient(const std::string& value) const;
-  // Strict: complete, every node `row`, no repeat or batch drift, every golden error inside its bound. Drift
-  // against the provider is reported and does not decide: its own backward adds with atomics and does not
-  // repeat.
+  // Strict: complete, every node `row` or `candidate`, no repeat or batch drift, every golden error inside
+  // its bound. Drift against the provider is reported and does not decide: its own backward adds with atomics
+  // and does not repeat.
   bool accepted() const;
 };
 

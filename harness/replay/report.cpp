@@ -31,9 +31,7 @@ std::string to_table(const ReplayReport& report, bool colour) {
         !boundary.equals_provider
             ? "(no record)"
             : paint(*boundary.equals_provider, *boundary.equals_provider ? "= provider;" : "DIFFERS;"));
-  const auto candidates = std::ranges::count(report.nodes, Binding::candidate, &NodeResult::binding);
-  out += fmt::format("\nbindings              {} of {} row{}\n", report.nodes_bound_to_row() - candidates,
-                     report.nodes.size(), candidates ? fmt::format(", {} candidate", candidates) : "");
+  out += fmt::format("\nbindings              {}\n", bindings_cell(report.bindings()));
   const auto line = [&](const char* name, const std::optional<Drift>& drift, bool checked,
                         const char* why_not) {
     out += fmt::format("{:<22}{}\n", name, drift_cell(paint, drift, checked, why_not));
@@ -91,7 +89,7 @@ Json to_json(const ReplayReport& report) {
     entry["batch_drift"] = json_of(node.batch_drift);
     json["nodes"].push_back(std::move(entry));
   }
-  json["bindings"] = {{"row", report.nodes_bound_to_row()}, {"nodes", report.nodes.size()}};
+  json["bindings"] = json_of(report.bindings());
   const auto finding = [&](const char* name, bool checked, const std::optional<Drift>& drift) {
     json["drift"][name] = {{"checked", checked}, {"first", json_of(drift)}};
   };

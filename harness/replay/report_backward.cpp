@@ -30,7 +30,7 @@ std::string to_table(const BackwardReport& report, bool colour) {
   const auto row = [](const std::string& value, const std::string& node, const std::string& rfc_row,
                       const std::string& binding, const std::string& error, const std::string& seconds,
                       const std::string& digest, const std::string& provider) {
-    return fmt::format("{:<23} {:<17} {:<24} {:<8} {} {:>7}  {:<18} {}\n", value, node, rfc_row, binding,
+    return fmt::format("{:<23} {:<17} {:<24} {:<10} {} {:>7}  {:<18} {}\n", value, node, rfc_row, binding,
                        error, seconds, digest, provider);
   };
   std::string out = fmt::format("backward of {}  gradient of the output synthetic, seed {}\nprovider  {}\n\n",
@@ -46,8 +46,7 @@ std::string to_table(const BackwardReport& report, bool colour) {
                given ? "" : fmt::format("{:.2f}", by->seconds), gradient.xxh3_128.substr(0, 16),
                verdict_cell(paint, gradient));
   }
-  out += fmt::format("\nbindings                 {} of {} row\n", report.nodes_bound_to_row(),
-                     report.nodes.size());
+  out += fmt::format("\nbindings                 {}\n", bindings_cell(report.bindings()));
   const auto line = [&](const char* name, const std::optional<Drift>& drift, bool checked,
                         const char* why_not) {
     out += fmt::format("{:<25}{}\n", name, drift_cell(paint, drift, checked, why_not));
@@ -95,7 +94,7 @@ Json to_json(const BackwardReport& report) {
                              {"seconds", number(node.seconds)},
                              {"repeat_drift", json_of(node.repeat_drift)},
                              {"batch_drift", json_of(node.batch_drift)}});
-  json["bindings"] = {{"row", report.nodes_bound_to_row()}, {"nodes", report.nodes.size()}};
+  json["bindings"] = json_of(report.bindings());
   const auto finding = [&](const char* name, bool checked, const std::optional<Drift>& drift) {
     json["drift"][name] = {{"checked", checked}, {"first", json_of(drift)}};
   };

@@ -15,6 +15,11 @@ std::string drift_cell(const Paint& paint, const std::optional<Drift>& drift, bo
   return checked ? paint(!drift, drift ? drift->to_string() : "none") : why_not;
 }
 
+std::string bindings_cell(const Bindings& bindings) {
+  const std::string rows = fmt::format("{} of {} row", bindings.row, bindings.nodes);
+  return bindings.candidate == 0 ? rows : fmt::format("{}, {} candidate", rows, bindings.candidate);
+}
+
 std::string error_cells(const std::optional<GoldenError>& error) {
   return fmt::format("{:>11} {:>11} {:>10}", error ? fmt::format("{:.3e}", error->relative_l2) : "-",
                      error && error->bound ? fmt::format("{:.3e}", *error->bound) : "-",
@@ -28,6 +33,10 @@ std::string provider_cell(const ProviderVerdict& verdict, std::int64_t rows) {
 }
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json json_of(const Bindings& bindings) {
+  return {{"row", bindings.row}, {"candidate", bindings.candidate}, {"nodes", bindings.nodes}};
+}
 
 Json json_of(const std::optional<Drift>& drift) {
   if (!drift) return nullptr;

@@ -97,9 +97,9 @@ void print(const Verification& found, const Signature& signature, const RecordCh
   if (record.digests + record.limits > 0)
     fmt::print("record  {} digests and {} limits held against the provider's record: {} differ\n",
                record.digests, record.limits, record.differences.size());
-  if (redrawn.recorded == 0)
+  if (redrawn.recorded == 0 && records_digests(verdict))
     fmt::print("draws   this gate recorded no digest of a node of layout {}\n", layout);
-  else
+  if (redrawn.recorded > 0)
     fmt::print("draws   {} of {} recorded digests derived again on this CPU in {:.1f} s, seed {}\n",
                redrawn.drawn.size(), redrawn.recorded, redrawn.seconds, redrawn.seed);
   for (const auto& one : redrawn.drawn)
