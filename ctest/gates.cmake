@@ -156,6 +156,12 @@ if(NOT TEST readers)
   message(STATUS "h3: no xmllint, or no Python with junitparser and jsonschema: what they read of a gate is not tested")
 endif()
 
+# Nor what gates on GPUs have left behind: a machine without one reviews it, some digests by the CPU twins.
+foreach(gate block0_cuda generation_cuda parallel_nccl)
+  add_test(NAME recorded_${gate} COMMAND h3_evidence verify ${CMAKE_SOURCE_DIR}/ctest/recorded/${gate} --gate ${gate})
+  set_tests_properties(recorded_${gate} PROPERTIES LABELS host)
+endforeach()
+
 # Nor is the bundle: installed, moved and write-protected, it runs without the tree that it was built from.
 include(ctest/bundle.cmake)
 add_test(NAME bundle COMMAND ${CMAKE_SOURCE_DIR}/ctest/bundle/test.sh ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
