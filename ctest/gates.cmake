@@ -23,7 +23,7 @@ file(GLOB reviewer CONFIGURE_DEPENDS ctest/evidence/reviewer/*.cpp)
 add_executable(h3_evidence ${reviewer} harness/report/ledger.cpp harness/replay/twin_digests.cpp harness/execution/block_inputs.cpp
                harness/execution/boundary_nodes.cpp harness/execution/execution.cpp harness/execution/execution_cpu.cpp harness/execution/graph_values.cpp
                harness/execution/node_output.cpp
-               harness/execution/provider_record.cpp harness/compare/compare.cpp $<TARGET_OBJECTS:h3_kernels>)
+               harness/compare/provider_record.cpp harness/compare/compare.cpp $<TARGET_OBJECTS:h3_kernels>)
 target_link_libraries(h3_evidence PRIVATE h3_gate_parts h3_fixtures CLI11::CLI11)
 
 # Tests are linked as sources: a linker drops test objects out of a static library that nothing refers to.

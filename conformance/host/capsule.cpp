@@ -15,7 +15,7 @@
 #include "ctest/files.h"
 #include "fixtures/hdf5.h"
 #include "harness/compare/first_difference.h"
-#include "harness/power/controls/tensor_changes.h"
+#include "harness/compare/tensor_changes.h"
 #include "model/atomic_file.h"
 #include "model/synthetic.h"
 

@@ -13,8 +13,8 @@
 #include "fixtures/hdf5.h"
 #include "harness/capsule/capsule.h"
 #include "harness/capsule/dump_check.h"
+#include "harness/compare/tensor_changes.h"
 #include "harness/execution/backward_chain.h"
-#include "harness/power/controls/tensor_changes.h"
 #include "model/atomic_file.h"
 
 namespace h3 {

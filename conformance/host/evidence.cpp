@@ -19,7 +19,7 @@
 #include "ctest/evidence/verify.h"
 #include "fixtures/path.h"
 #include "harness/compare/compare.h"
-#include "harness/execution/provider_record.h"
+#include "harness/compare/provider_record.h"
 #include "harness/replay/twin_digests.h"
 #include "harness/report/ledger.h"
 #include "model/digest.h"

@@ -9,7 +9,7 @@
 #include "conformance/scratch.h"
 #include "fixtures/hdf5.h"
 #include "harness/compare/compare.h"
-#include "harness/execution/provider_record.h"
+#include "harness/compare/provider_record.h"
 #include "model/digest.h"
 #include "model/synthetic.h"
 

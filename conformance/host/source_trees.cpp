@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "fixtures/path.h"
-#include "harness/generation/run_identity.h"
+#include "harness/report/this_process.h"
 #include "model/git_tree.h"
 
 namespace h3 {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <ostream>
 
+#include "harness/compare/tensor_changes.h"
 #include "harness/execution/execution_over.h"
-#include "harness/power/controls/tensor_changes.h"
 #include "kernels/linear.h"
 
 namespace h3 {

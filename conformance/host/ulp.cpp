@@ -1,5 +1,5 @@
 // Histograms of distances in ulp: the steps between words, the bins, and what every sweep has to find.
-#include "harness/compare/ulp.h"
+#include "harness/replay/ulp.h"
 
 #include <gtest/gtest.h>
 

@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "fixtures/hdf5.h"
+#include "harness/compare/fault_class.h"
 #include "harness/compare/first_difference.h"
-#include "harness/generation/run_identity.h"
-#include "harness/power/controls/fault_class.h"
-#include "harness/report/report_parts.h"
+#include "harness/replay/report_cells.h"
+#include "harness/report/this_process.h"
 #include "kernels/numerics/chain.h"
 #include "model/config_json.h"
 

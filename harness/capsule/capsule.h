@@ -10,17 +10,17 @@
 #include <optional>
 #include <string>
 
+#include "harness/capsule/appearance.h"
 #include "harness/capsule/reduction.h"
-#include "harness/compare/appearance.h"
 #include "harness/compare/compare.h"
-#include "harness/execution/provider_record.h"
+#include "harness/compare/provider_record.h"
 
 namespace h3 {
 
 struct Capsule {
   std::string graph;                   // "transformer_blocks.0"
   std::string value;                   // "norm1", of a backward "gradient.norm1"
-  std::string fault;                   // class of the whole difference (harness/power/controls/fault_class.h)
+  std::string fault;                   // class of the whole difference (harness/compare/fault_class.h)
   nlohmann::ordered_json environment;  // whose words were found, by what they were compared
   Reduced reduced;
 

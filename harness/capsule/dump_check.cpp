@@ -5,10 +5,10 @@
 
 #include "harness/capsule/capsule.h"
 #include "harness/compare/calibrated_bound.h"
+#include "harness/compare/fault_class.h"
 #include "harness/compare/first_difference.h"
 #include "harness/execution/backward_chain.h"
 #include "harness/execution/graph_values.h"
-#include "harness/power/controls/fault_class.h"
 #include "model/layout.h"
 #include "model/named_configs.h"
 #include "model/synthetic.h"

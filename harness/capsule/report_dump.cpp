@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "harness/capsule/dump_check.h"
-#include "harness/report/report_parts.h"
+#include "harness/replay/report_cells.h"
 
 namespace h3 {
 

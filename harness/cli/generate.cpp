@@ -10,6 +10,7 @@
 #include "harness/generation/trajectory.h"
 #include "harness/generation/trajectory_excerpt.h"
 #include "harness/report/progress.h"
+#include "harness/report/this_process.h"
 #include "model/json.h"
 
 namespace h3::cli {

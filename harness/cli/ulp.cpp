@@ -1,5 +1,5 @@
 // h3 ulp: how far a row is from its golden over a sweep of inputs, as a histogram.
-#include "harness/compare/ulp.h"
+#include "harness/replay/ulp.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "harness/compare/calibrated_bound.h"
 
-#include "harness/execution/provider_record.h"
+#include "harness/compare/provider_record.h"
 
 namespace h3 {
 

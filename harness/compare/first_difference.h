@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "harness/execution/provider_record.h"
+#include "harness/compare/provider_record.h"
 #include "model/tensor.h"
 
 namespace h3 {

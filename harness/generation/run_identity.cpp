@@ -2,7 +2,7 @@
 
 #include "fixtures/manifest.h"
 #include "harness/execution/execution.h"
-#include "model/digest.h"
+#include "harness/report/this_process.h"
 #include "model/error.h"
 
 namespace h3 {
@@ -61,14 +61,5 @@ RunIdentity run_identity(const GenerationContract& contract, std::uint64_t seed,
           source_trees(),
           recorded_sha256("device_functions.h5")};
 }
-
-const std::map<std::string, std::string>& source_trees() {
-  static const std::map<std::string, std::string> trees = {
-#include "source_trees.inc"
-  };
-  return trees;
-}
-
-std::string executable_sha256() { return digest_file("/proc/self/exe").sha256; }
 
 }  // namespace h3

@@ -30,7 +30,4 @@ std::string identity_difference(const RunIdentity& recorded, const RunIdentity& 
 // Of this build, on this machine.
 RunIdentity run_identity(const GenerationContract& contract, std::uint64_t seed, const std::string& engine);
 
-const std::map<std::string, std::string>& source_trees();
-std::string executable_sha256();  // of the running program
-
 }  // namespace h3

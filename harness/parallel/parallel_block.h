@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/compare/provider_record.h"
 #include "harness/execution/block_inputs.h"
-#include "harness/execution/provider_record.h"
 #include "harness/parallel/parallel_plan.h"
 #include "harness/parallel/rank_execution.h"
 

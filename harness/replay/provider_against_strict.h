@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/execution/provider_record.h"
+#include "harness/compare/provider_record.h"
 #include "model/layout.h"
 
 namespace h3 {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/compare/provider_record.h"
 #include "harness/execution/execution.h"
-#include "harness/execution/provider_record.h"
 
 namespace h3 {
 

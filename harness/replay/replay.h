@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/compare/provider_record.h"
 #include "harness/execution/block_inputs.h"
 #include "harness/execution/execution.h"
-#include "harness/execution/provider_record.h"
 
 namespace h3 {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "harness/report/report_parts.h"
+#include "harness/replay/report_cells.h"
 
 namespace h3 {
 

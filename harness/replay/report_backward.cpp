@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "harness/replay/report.h"
-#include "harness/report/report_parts.h"
+#include "harness/replay/report_cells.h"
 
 namespace h3 {
 

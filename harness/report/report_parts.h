@@ -1,11 +1,8 @@
-// What the tables and the JSON of a replay and of its backward have in common.
+// What every table and every JSON of a report is made with.
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
-
-#include "harness/replay/replay.h"
 
 namespace h3::report {
 
@@ -16,17 +13,6 @@ struct Paint {
   std::string operator()(bool good, const std::string& text) const;  // green or red, or as it is
 };
 
-// "none", the drift, or why it was not looked for.
-std::string drift_cell(const Paint& paint, const std::optional<Drift>& drift, bool checked,
-                       const char* why_not);
-std::string bindings_cell(const Bindings& bindings);               // "15 of 17 row, 2 candidate"
-std::string error_cells(const std::optional<GoldenError>& error);  // error, bound, max abs
-std::string provider_cell(const ProviderVerdict& verdict, std::int64_t rows);
-
 Json number(double value);  // null where JSON has no such number
-Json json_of(const Bindings& bindings);
-Json json_of(const std::optional<Drift>& drift);
-Json json_of(const std::optional<GoldenError>& error);
-Json json_of(const ProviderVerdict& verdict);
 
 }  // namespace h3::report

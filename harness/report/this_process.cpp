@@ -61,4 +61,13 @@ Json loaded_libraries() {
   return libraries;
 }
 
+const std::map<std::string, std::string>& source_trees() {
+  static const std::map<std::string, std::string> trees = {
+#include "source_trees.inc"
+  };
+  return trees;
+}
+
+std::string executable_sha256() { return digest_file("/proc/self/exe").sha256; }
+
 }  // namespace h3

@@ -6,7 +6,7 @@
 #include "ctest/evidence/draws.h"
 #include "fixtures/path.h"
 #include "harness/compare/compare.h"
-#include "harness/execution/provider_record.h"
+#include "harness/compare/provider_record.h"
 #include "model/error.h"
 
 namespace h3::gate {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/compare/fault_class.h"
 #include "harness/execution/block_inputs.h"
 #include "harness/execution/execution.h"
-#include "harness/power/controls/fault_class.h"
 
 namespace h3 {
 

@@ -1,8 +1,8 @@
 #include <cmath>
 
+#include "harness/compare/tensor_changes.h"
 #include "harness/power/controls/lists.h"
 #include "harness/power/controls/narrow_model.h"
-#include "harness/power/controls/tensor_changes.h"
 #include "kernels/full_attention.h"
 #include "kernels/linear.h"
 #include "kernels/lora_linear.h"

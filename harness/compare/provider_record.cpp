@@ -1,4 +1,4 @@
-#include "harness/execution/provider_record.h"
+#include "harness/compare/provider_record.h"
 
 #include <algorithm>
 #include <cmath>

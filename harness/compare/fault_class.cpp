@@ -1,4 +1,4 @@
-#include "harness/power/controls/fault_class.h"
+#include "harness/compare/fault_class.h"
 
 #include <algorithm>
 #include <cmath>

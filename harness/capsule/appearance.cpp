@@ -1,4 +1,4 @@
-#include "harness/compare/appearance.h"
+#include "harness/capsule/appearance.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <functional>
 #include <numeric>
 
+#include "harness/compare/tensor_changes.h"
 #include "harness/execution/row_subset.h"
-#include "harness/power/controls/tensor_changes.h"
 #include "kernels/numerics/chain.h"
 
 namespace h3 {

@@ -1,4 +1,4 @@
-#include "harness/compare/ulp.h"
+#include "harness/replay/ulp.h"
 
 #include <fmt/format.h>
 
