@@ -510,7 +510,7 @@ TEST_P(Registration, has_no_way_around_the_verdict) {
     for (const auto& property : test["properties"]) properties[property["name"]] = property["value"];
     EXPECT_EQ(properties["LABELS"], nlohmann::json::array({gate}));
     EXPECT_TRUE(properties.contains("TIMEOUT"));
-    EXPECT_EQ(properties["RESOURCE_LOCK"], nlohmann::json::array({"gpu"}));
+    EXPECT_EQ(properties["RESOURCE_LOCK"], nlohmann::json::array({"cores"}));
     for (const char* weakened :
          {"SKIP_REGULAR_EXPRESSION", "PASS_REGULAR_EXPRESSION", "WILL_FAIL", "DISABLED"})
       EXPECT_FALSE(properties.contains(weakened)) << weakened;
