@@ -306,10 +306,10 @@ Json redactions(const Ledger& ledger, const std::string& output) {
     }
   };
   for (const Json& event : ledger.events)
-    for (const auto& [key, value] : event.items())
-      for_each_string<const Json>(value, [&](const Json& text) {
-        look(kLedgerFile, event["event"].get<std::string>() + "." + key, text);
-      });
+    for (const auto& [key, value] : event.items()) {
+      const std::string field = event["event"].get<std::string>() + "." + key;
+      for_each_string<const Json>(value, [&](const Json& text) { look(kLedgerFile, field, text); });
+    }
   look(kOutputFile, "", output);
   Json json = {{"schema", "h3.redaction.v1"}, {"replaced", Json::array()}};
   for (const auto& [place, tokens] : found) {
@@ -335,12 +335,13 @@ std::string first_private_of_event(const Json& event) {
   std::string first;
   const std::string what = event.value("event", "");
   for (const auto& [key, value] : event.items()) {
+    const std::string name = what + "." + key;
     const Field field = field_of(what, key);
     if (field == Field::unlisted && !(value.is_string() && value.get<std::string>().starts_with("[field-")))
-      return fmt::format("field {}.{} is not one of the ledger's", what, key);
+      return fmt::format("field {} is not one of the ledger's", name);
     for_each_string<const Json>(value, [&](const Json& text) {
       const std::string found = first_private(std::string_view(text.get_ref<const std::string&>()));
-      if (first.empty() && !found.empty()) first = fmt::format("{} in {}.{}", found, what, key);
+      if (first.empty() && !found.empty()) first = fmt::format("{} in {}", found, name);
     });
   }
   return first;

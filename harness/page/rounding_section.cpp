@@ -108,13 +108,13 @@ Markup histograms(const Run& run, std::vector<File>& files) {
   for (const auto& [name, runs] : rows) {
     const std::string title =
         fmt::format("{}: {} correctly rounded", name, share_text(runs.front().correctly_rounded));
-    figures << element("figure",
-                       picture(files, fmt::format("ulp-{}", ++count), "Histogram of " + title,
-                               [&](const Style& style) {
-                                 return draw(title, runs, {style.theme, style.narrow() ? style.width : 520});
-                               }) +
-                           element("figcaption", runs.front().inputs) +
-                           details("the numbers", histogram_table(runs)));
+    figures << element(
+        "figure", picture(files, fmt::format("ulp-{}", ++count), "Histogram of " + title,
+                          [&, &engines = runs](const Style& style) {
+                            return draw(title, engines, {style.theme, style.narrow() ? style.width : 520});
+                          }) +
+                      element("figcaption", runs.front().inputs) +
+                      details("the numbers", histogram_table(runs)));
   }
   return figures.empty() ? figures : element("div", {{"class", "figures"}}, figures);
 }
