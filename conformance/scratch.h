@@ -12,6 +12,7 @@ namespace h3 {
 
 class Scratch {
  public:
+  Scratch() : folder_("h3_scratch") {}
   const std::string& folder() const { return folder_.path(); }
   std::string path(const std::string& name) const { return folder_.file(name); }
   std::vector<std::string> files() const {  // names, sorted
@@ -23,7 +24,7 @@ class Scratch {
   }
 
  private:
-  TemporaryFolder folder_{"h3_scratch"};
+  TemporaryFolder folder_;
 };
 
 }  // namespace h3

@@ -20,10 +20,6 @@ struct ModelRow {
 void PrintTo(const ModelRow& row, std::ostream* out) { *out << row.name; }
 
 constexpr ModelRow kReduced = {"reduced_cpu", "reduced", "tiny", "cpu"};
-constexpr ModelRow kOnGpu[] = {{"reduced_cuda", "reduced", "tiny", "cuda"},
-                               {"released_tiny", "released", "tiny", "cuda"},
-                               {"released_small", "released", "small", "cuda"}};
-
 struct TensorRow {
   ModelRow model;
   Pass pass;
@@ -106,6 +102,12 @@ std::vector<TensorRow> tensors_of(const ModelRow& model) {
   return rows;
 }
 
+INSTANTIATE_TEST_SUITE_P(fullmodel, ModelTensor, testing::ValuesIn(tensors_of(kReduced)), kRowName);
+#ifdef H3_HAVE_CUDA
+constexpr ModelRow kOnGpu[] = {{"reduced_cuda", "reduced", "tiny", "cuda"},
+                               {"released_tiny", "released", "tiny", "cuda"},
+                               {"released_small", "released", "small", "cuda"}};
+
 std::vector<TensorRow> tensors_of(std::span<const ModelRow> models) {
   std::vector<TensorRow> rows;
   for (const ModelRow& model : models)
@@ -113,8 +115,6 @@ std::vector<TensorRow> tensors_of(std::span<const ModelRow> models) {
   return rows;
 }
 
-INSTANTIATE_TEST_SUITE_P(fullmodel, ModelTensor, testing::ValuesIn(tensors_of(kReduced)), kRowName);
-#ifdef H3_HAVE_CUDA
 INSTANTIATE_TEST_SUITE_P(fullmodel_cuda, ModelTensor, testing::ValuesIn(tensors_of(kOnGpu)), kRowName);
 #endif
 
