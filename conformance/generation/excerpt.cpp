@@ -99,7 +99,7 @@ TEST_P(ForgedExcerpt, does_not_verify) {
 
 const ForgedExcerptRow kForged[] = {
     {"last_video_rows", nudged({"rows/video_rows"}, 1 << 30), "step_003/video_rows"},
-    {"first_audio_velocity", nudged({"rows/audio_velocity"}), "step_000/audio_rows"},
+    {"first_audio_velocity", negated({"rows/audio_velocity"}), "step_000/audio_rows"},
     {"digest_of_a_velocity", retold("step_001", "video_velocity_sha256"), "step_001: its link"},
     {"digest_of_rows", retold("step_002", "audio_rows_sha256"), "step_002: its link"},
     {"later_inputs", retold("step_002", "inputs"), "step_002: its link"},

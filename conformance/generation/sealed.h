@@ -63,6 +63,17 @@ inline Change nudged(std::vector<std::string> datasets, std::int64_t element = 5
   }};
 }
 
+// One element with the other sign: more than a step's own rounding can lose.
+inline Change negated(std::vector<std::string> datasets, std::int64_t element = 5) {
+  return {.tensor = [=](const std::string& dataset, Tensor& tensor) {
+    for (const std::string& wanted : datasets)
+      if (dataset.ends_with(wanted)) {
+        float& value = tensor.data<float>()[std::min(element, tensor.elements() - 1)];
+        value = -value;
+      }
+  }};
+}
+
 inline Change retold(const std::string& object, const std::string& name) {
   return {.text = [=](const std::string& o, const std::string& n, std::string& text) {
     if (o == object && n == name) text.back() = text.back() == '0' ? '1' : '0';
