@@ -52,26 +52,25 @@ inline void copy_changed(const std::string& from_path, const std::string& to, co
   copy.close();
 }
 
-// One element of the named datasets, by one unit in the last place.
-inline Change nudged(std::vector<std::string> datasets, std::int64_t element = 5) {
+// One element of the named datasets.
+inline Change one_element(std::vector<std::string> datasets, std::int64_t element, float (*change)(float)) {
   return {.tensor = [=](const std::string& dataset, Tensor& tensor) {
     for (const std::string& wanted : datasets)
       if (dataset.ends_with(wanted)) {
         float& value = tensor.data<float>()[std::min(element, tensor.elements() - 1)];
-        value = std::nextafter(value, 100.0f);
+        value = change(value);
       }
   }};
 }
 
-// One element with the other sign: more than a step's own rounding can lose.
+// By one unit in the last place.
+inline Change nudged(std::vector<std::string> datasets, std::int64_t element = 5) {
+  return one_element(std::move(datasets), element, [](float value) { return std::nextafter(value, 100.0f); });
+}
+
+// With the other sign: more than a step's own rounding can lose.
 inline Change negated(std::vector<std::string> datasets, std::int64_t element = 5) {
-  return {.tensor = [=](const std::string& dataset, Tensor& tensor) {
-    for (const std::string& wanted : datasets)
-      if (dataset.ends_with(wanted)) {
-        float& value = tensor.data<float>()[std::min(element, tensor.elements() - 1)];
-        value = -value;
-      }
-  }};
+  return one_element(std::move(datasets), element, [](float value) { return -value; });
 }
 
 inline Change retold(const std::string& object, const std::string& name) {
