@@ -213,12 +213,6 @@ __device__ void compute_all(const Problem& problem, typename K::Shared& shared) 
       std::uint32_t weights[K::kWalk / 16][4], gradients[K::kWalk / 16][4];
       auto& slot = shared.walked.slot[w.slot];
       const std::uint32_t first = shared_address(&slot.first), second = shared_address(&slot.second);
-      const auto mask = [&](float(&x)[K::kSums]) {
-        if (tile < tiles - 1) return;
-#pragma unroll
-        for (int i = 0; i < K::kSums; ++i)
-          if (column_of(i) + 2 * place_in_quad() >= rows_of_last) x[i] = 0.0f;
-      };
       wait_for(shared.walked, w);
       if constexpr (K::kKeys) {
         lse.walked = slot.terms.lse;
@@ -231,14 +225,18 @@ __device__ void compute_all(const Problem& problem, typename K::Shared& shared) 
       settle(p);
 #pragma unroll
       for (int i = 0; i < K::kSums; ++i) p[i] = ex2(__fmul_rn(__fmaf_rn(p[i], kScale, -lse(i)), kLog2e));
-      mask(p);
       if constexpr (K::kKeys) round_pairs(p, weights);
       multiply_wait<0>();
       settle(ds);
 #pragma unroll
       for (int i = 0; i < K::kSums; ++i)
         ds[i] = __fmul_rn(__fmul_rn(p[i], __fsub_rn(ds[i], delta(i))), kScale);
-      mask(ds);
+      // Behind the last walked row stand zeros. A query's weight there is 1, a key's can be infinite.
+      if (tile == tiles - 1) {
+#pragma unroll
+        for (int i = 0; i < K::kSums; ++i)
+          if (column_of(i) + 2 * place_in_quad() >= rows_of_last) ds[i] = 0.0f;
+      }
       round_pairs(ds, gradients);
       multiply_begin();
       if constexpr (K::kKeys) multiply_rows<K>(weights, second, by_weight);

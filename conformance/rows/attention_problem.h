@@ -50,10 +50,21 @@ inline AttentionResult on_cpu(const AttentionProblem& problem) {
 
 struct AttentionBackwardRow {
   std::int64_t queries, keys, heads;
-  int log2_std = 0;  // of q and k
+  int log2_std = 0;     // of q and k
+  bool is_low = false;  // every logit below -150: the weight of a key that is not there would be infinite
 };
 inline std::string name_of(const AttentionBackwardRow& row) {
-  return fmt::format("h3_full_attention_{}x{}x{}_std_2_{}", row.queries, row.keys, row.heads, row.log2_std);
+  return fmt::format("h3_full_attention_{}x{}x{}_std_2_{}{}", row.queries, row.keys, row.heads, row.log2_std,
+                     row.is_low ? "_low_logits" : "");
+}
+inline AttentionProblem problem_of(const AttentionBackwardRow& row) {
+  AttentionProblem problem =
+      AttentionProblem::drawn("attention", row.queries, row.keys, row.heads, row.log2_std);
+  if (row.is_low)
+    for (const auto& [tensor, value] : {std::pair{&problem.q, 48.0f}, {&problem.k, -48.0f}})
+      for (std::int64_t at = 0; at < tensor->elements(); at += kAttentionDim)
+        tensor->data<Bf16>()[at] = to_bf16(value);
+  return problem;
 }
 inline void PrintTo(const AttentionBackwardRow& row, std::ostream* out) { *out << name_of(row); }
 

@@ -17,10 +17,7 @@ namespace h3 {
 namespace {
 
 struct FullAttentionBackward : testing::TestWithParam<AttentionBackwardRow> {
-  AttentionProblem problem() const {
-    const auto& row = GetParam();
-    return AttentionProblem::drawn("attention", row.queries, row.keys, row.heads, row.log2_std);
-  }
+  AttentionProblem problem() const { return problem_of(GetParam()); }
 };
 
 double dot(const Tensor& a, std::int64_t row_a, const Tensor& b, std::int64_t row_b) {
@@ -148,7 +145,7 @@ TEST_P(FullAttentionBackward, query_rows_do_not_see_each_other) {
 }
 
 constexpr AttentionBackwardRow kRows[] = {
-    {128, 128, 2}, {264, 264, 1}, {7, 200, 2}, {130, 3, 1}, {65, 129, 2, 1}, {1, 2, 1},
+    {128, 128, 2}, {264, 264, 1}, {7, 200, 2}, {130, 3, 1}, {65, 129, 2, 1}, {1, 2, 1}, {70, 131, 1, 0, true},
 };
 INSTANTIATE_TEST_SUITE_P(rows, FullAttentionBackward, testing::ValuesIn(kRows),
                          [](const auto& info) { return name_of(info.param); });

@@ -53,10 +53,7 @@ void expect_equal(const AttentionResult& expected, const AttentionResult& got) {
 
 struct FullAttentionBackwardCuda : testing::TestWithParam<AttentionBackwardRow> {
   void SetUp() override { H3_NEEDS_HOPPER(); }
-  AttentionProblem problem() const {
-    const auto& row = GetParam();
-    return AttentionProblem::drawn("attention", row.queries, row.keys, row.heads, row.log2_std);
-  }
+  AttentionProblem problem() const { return problem_of(GetParam()); }
 };
 
 TEST_P(FullAttentionBackwardCuda, equals_its_twin) { expect_equal(on_cpu(problem()), on_gpu(problem())); }
@@ -79,9 +76,18 @@ TEST_P(FullAttentionBackwardCuda, query_rows_do_not_see_each_other) {
 }
 
 constexpr AttentionBackwardRow kRows[] = {
-    {128, 128, 2},   {264, 264, 2}, {1, 1, 1},      {7, 400, 3}, {520, 3, 1},
-    {65, 129, 2, 1}, {192, 257, 1}, {130, 300, 70},  // more work than multiprocessors, the last rows few
-    {63, 127, 1},    {925, 925, 1},
+    {128, 128, 2},
+    {264, 264, 2},
+    {1, 1, 1},
+    {7, 400, 3},
+    {520, 3, 1},
+    {65, 129, 2, 1},
+    {192, 257, 1},
+    {130, 300, 70},  // more work than multiprocessors, the last rows few
+    {63, 127, 1},
+    {925, 925, 1},
+    {70, 131, 1, 0, true},
+    {200, 257, 2, 1, true},
 };
 INSTANTIATE_TEST_SUITE_P(rows_cuda, FullAttentionBackwardCuda, testing::ValuesIn(kRows),
                          [](const auto& info) { return name_of(info.param); });
