@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "harness/compare/comparison_sums.h"
+#include "harness/compare/measured.h"
 #include "model/parallel.h"
 
 namespace h3 {
@@ -17,48 +17,22 @@ namespace {
 constexpr std::int64_t kBlock = 2048;          // small enough for the first cache level
 constexpr std::int64_t kChunk = 128 * kBlock;  // one work item; partial results are merged in order
 
-// How the words of an element type are laid out: sign, then magnitude, larger magnitudes being larger words.
 template <class T>
 struct Format;
 template <>
-struct Format<Bf16> {
-  using Word = std::uint16_t;
-  static constexpr Word kInfinity = 0x7f80;
-};
+struct Format<Bf16> : WordFormat<std::uint16_t, 0x7f80> {};
 template <>
-struct Format<Fp16> {
-  using Word = std::uint16_t;
-  static constexpr Word kInfinity = 0x7c00;
-};
+struct Format<Fp16> : WordFormat<std::uint16_t, 0x7c00> {};
 template <>
-struct Format<float> {
-  using Word = std::uint32_t;
-  static constexpr Word kInfinity = 0x7f800000;
-};
+struct Format<float> : WordFormat<std::uint32_t, 0x7f800000> {};
 template <>
-struct Format<double> {
-  using Word = std::uint64_t;
-  static constexpr Word kInfinity = 0x7ff0000000000000;
-};
-
+struct Format<double> : WordFormat<std::uint64_t, 0x7ff0000000000000> {};
 template <class T>
 using Word = typename Format<T>::Word;
-template <class T>
-constexpr Word<T> kMagnitude = Word<T>(Word<T>(~Word<T>(0)) >> 1);
-template <class T>
-constexpr Word<T> kPoison = Word<T>(~Word<T>(0));
 
 template <class T>
 Word<T> word_of(T value) {
   return std::bit_cast<Word<T>>(value);
-}
-template <class T>
-bool finite(Word<T> word) {
-  return (word & kMagnitude<T>) < Format<T>::kInfinity;
-}
-template <class T>
-bool nan(Word<T> word) {
-  return (word & kMagnitude<T>) > Format<T>::kInfinity;
 }
 
 double widened(Bf16 value) { return to_float(value); }
@@ -94,77 +68,20 @@ A rounded(E value) {
   }
 }
 
-// Wide enough for the distance of any two finite words.
-template <class A>
-using Ulps = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
-
-template <class A>
-Ulps<A> ulps_between(Word<A> a, Word<A> b) {
-  const Ulps<A> x = a & kMagnitude<A>, y = b & kMagnitude<A>;
-  const bool same_sign = ((a ^ b) & Word<A>(~kMagnitude<A>)) == 0;
-  return same_sign ? (x > y ? x - y : y - x) : x + y;
-}
-
-// What one chunk knows. Sums are FP64 over eight lanes in a fixed order.
-struct Partial : ComparisonSums {
-  Comparison counts;
-};
-
-void note_first(std::int64_t& first, std::int64_t index) {
-  if (first < 0) first = index;
-}
-
-// One element, any words.
 template <class E, class A>
-void measure_element(const E* expected, const A* actual, std::int64_t i, Partial& partial) {
-  Comparison& c = partial.counts;
-  const Word<E> exact = word_of(expected[i]);
-  const Word<A> e = word_of(rounded<A>(expected[i])), a = word_of(actual[i]);
-  const bool e_nan = nan<E>(exact), a_nan = nan<A>(a);
-  const bool e_finite = finite<E>(exact), a_finite = finite<A>(a);
-  c.expected_nan += e_nan;
-  c.actual_nan += a_nan;
-  c.expected_inf += !e_nan && !e_finite;
-  c.actual_inf += !a_nan && !a_finite;
-  if (a == kPoison<A>) {
-    ++c.unwritten;
-    note_first(c.first_unwritten, i);
-  }
-  if (e != a) {
-    ++c.differing;
-    note_first(c.first_differing, i);
-    const bool zeros = ((e | a) & kMagnitude<A>) == 0;
-    c.negative_zero += zeros;
-    c.differing_values += !zeros && !(e_nan && a_nan);
-  }
-  if (!e_finite || !a_finite) {
-    const bool agree = (e_nan && a_nan) || (!e_nan && !a_nan && !e_finite && e == a);
-    if (!agree) {
-      ++c.non_finite_mismatches;
-      note_first(c.first_non_finite_mismatch, i);
-    }
-    return;
-  }
-  const double x = widened(expected[i]), y = widened(actual[i]), error = std::fabs(y - x);
-  partial.error2 += error * error;
-  partial.expected2 += x * x;
-  partial.actual2 += y * y;
-  partial.product += x * y;
-  c.expected_absmax = std::max(c.expected_absmax, std::fabs(x));
-  if (error > c.max_abs) c.max_abs = error, c.max_abs_index = i;
-  if (!finite<A>(e)) return;  // a finite golden beyond the range of the output's type: no ulps to count
-  const std::uint64_t ulps = ulps_between<A>(e, a);
-  if (ulps > c.max_ulp) c.max_ulp = ulps, c.max_ulp_index = i;
+void measure_at(const E* expected, const A* actual, std::int64_t i, Measured& m) {
+  measure_element<Format<A>>(widened(expected[i]), word_of(rounded<A>(expected[i])), word_of(actual[i]),
+                             widened(actual[i]), i, m);
 }
 
 // A block of finite numbers: plain loops that a compiler can vectorise; places are looked up only when a
 // maximum moved.
 template <class E, class A>
 void measure_finite_block(const E* expected, const A* actual, std::int64_t begin, std::int64_t count,
-                          Partial& partial) {
+                          Measured& m) {
   constexpr int kLanes = 8;
   std::array<double, kLanes> error2{}, expected2{}, actual2{}, product{}, absmax{}, max_error{};
-  std::array<Ulps<A>, kLanes> max_ulp{};
+  std::array<typename Format<A>::Ulps, kLanes> max_ulp{};
   std::array<std::int64_t, kLanes> differing{}, zeros{};
   for (std::int64_t i = 0; i < count; i += kLanes) {
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -178,43 +95,42 @@ void measure_finite_block(const E* expected, const A* actual, std::int64_t begin
       product[lane] += x * y;
       absmax[lane] = std::max(absmax[lane], std::fabs(x));
       max_error[lane] = std::max(max_error[lane], error);
-      max_ulp[lane] = std::max(max_ulp[lane], ulps_between<A>(e, a));
+      max_ulp[lane] = std::max(max_ulp[lane], Format<A>::ulps_between(e, a));
       differing[lane] += e != a;
-      zeros[lane] += (e != a) & (((e | a) & kMagnitude<A>) == 0);
+      zeros[lane] += (e != a) & (((e | a) & Format<A>::kMagnitude) == 0);
     }
   }
-  Comparison& c = partial.counts;
   std::int64_t different = 0, only_sign = 0;
   for (int lane = 0; lane < kLanes; ++lane) {
-    partial.error2 += error2[lane];
-    partial.expected2 += expected2[lane];
-    partial.actual2 += actual2[lane];
-    partial.product += product[lane];
-    c.expected_absmax = std::max(c.expected_absmax, absmax[lane]);
+    m.error2 += error2[lane];
+    m.expected2 += expected2[lane];
+    m.actual2 += actual2[lane];
+    m.product += product[lane];
+    m.expected_absmax = std::max(m.expected_absmax, absmax[lane]);
     different += differing[lane];
     only_sign += zeros[lane];
   }
   const double worst_error = *std::ranges::max_element(max_error);
   const std::uint64_t worst_ulp = *std::ranges::max_element(max_ulp);
   const bool look_up =
-      worst_error > c.max_abs || worst_ulp > c.max_ulp || (different > 0 && c.first_differing < 0);
-  c.differing += different;
-  c.negative_zero += only_sign;
-  c.differing_values += different - only_sign;
+      worst_error > m.max_abs || worst_ulp > m.max_ulp || (different > 0 && m.first_differing < 0);
+  m.differing += different;
+  m.negative_zero += only_sign;
+  m.differing_values += different - only_sign;
   if (!look_up) return;
   for (std::int64_t i = begin; i < begin + count; ++i) {
     const Word<A> e = word_of(rounded<A>(expected[i])), a = word_of(actual[i]);
     const double error = std::fabs(widened(actual[i]) - widened(expected[i]));
-    if (e != a) note_first(c.first_differing, i);
-    if (error > c.max_abs) c.max_abs = error, c.max_abs_index = i;
-    if (const std::uint64_t ulps = ulps_between<A>(e, a); ulps > c.max_ulp)
-      c.max_ulp = ulps, c.max_ulp_index = i;
+    if (e != a) keep_first(m.first_differing, i);
+    if (error > m.max_abs) m.max_abs = error, m.max_abs_index = i;
+    if (const std::uint64_t ulps = Format<A>::ulps_between(e, a); ulps > m.max_ulp)
+      m.max_ulp = ulps, m.max_ulp_index = i;
   }
 }
 
 // A block of finite numbers whose words are the same: only the norms are left to add to.
 template <class T>
-void measure_same_block(const T* values, std::int64_t begin, std::int64_t count, Partial& partial) {
+void measure_same_block(const T* values, std::int64_t begin, std::int64_t count, Measured& m) {
   constexpr int kLanes = 8;
   std::array<double, kLanes> squares{}, absmax{};
   for (std::int64_t i = begin; i < begin + count; i += kLanes) {
@@ -225,10 +141,10 @@ void measure_same_block(const T* values, std::int64_t begin, std::int64_t count,
     }
   }
   for (int lane = 0; lane < kLanes; ++lane) {
-    partial.expected2 += squares[lane];
-    partial.actual2 += squares[lane];
-    partial.product += squares[lane];
-    partial.counts.expected_absmax = std::max(partial.counts.expected_absmax, absmax[lane]);
+    m.expected2 += squares[lane];
+    m.actual2 += squares[lane];
+    m.product += squares[lane];
+    m.expected_absmax = std::max(m.expected_absmax, absmax[lane]);
   }
 }
 
@@ -243,91 +159,66 @@ template <class E, class A>
 bool all_finite(const E* expected, const A* actual, std::int64_t begin, std::int64_t count) {
   std::int64_t other = 0;
   for (std::int64_t i = begin; i < begin + count; ++i) {
-    other += !finite<A>(word_of(rounded<A>(expected[i])));
-    other += !finite<A>(word_of(actual[i]));
+    other += !Format<A>::finite(word_of(rounded<A>(expected[i])));
+    other += !Format<A>::finite(word_of(actual[i]));
   }
   return other == 0;
 }
 
 template <class E, class A>
-void measure(const E* expected, const A* actual, std::int64_t begin, std::int64_t end, Partial& partial) {
+void measure(const E* expected, const A* actual, std::int64_t begin, std::int64_t end, Measured& m) {
   std::int64_t i = begin;
   for (; i + kBlock <= end; i += kBlock) {
     if (!all_finite(expected, actual, i, kBlock)) {
-      for (std::int64_t j = i; j < i + kBlock; ++j) measure_element(expected, actual, j, partial);
+      for (std::int64_t j = i; j < i + kBlock; ++j) measure_at(expected, actual, j, m);
     } else if (same_words(expected, actual, i, kBlock)) {
-      measure_same_block(actual, i, kBlock, partial);
+      measure_same_block(actual, i, kBlock, m);
     } else {
-      measure_finite_block(expected, actual, i, kBlock, partial);
+      measure_finite_block(expected, actual, i, kBlock, m);
     }
   }
-  for (; i < end; ++i) measure_element(expected, actual, i, partial);
+  for (; i < end; ++i) measure_at(expected, actual, i, m);
 }
 
 void measure(const std::int64_t* expected, const std::int64_t* actual, std::int64_t begin, std::int64_t end,
-             Partial& partial) {
-  Comparison& c = partial.counts;
+             Measured& m) {
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t e = expected[i], a = actual[i];
     const double x = double(e), y = double(a);
-    partial.expected2 += x * x;
-    partial.actual2 += y * y;
-    partial.product += x * y;
-    c.expected_absmax = std::max(c.expected_absmax, std::fabs(x));
+    m.expected2 += x * x;
+    m.actual2 += y * y;
+    m.product += x * y;
+    m.expected_absmax = std::max(m.expected_absmax, std::fabs(x));
     if (e == a) continue;
-    ++c.differing;
-    ++c.differing_values;
-    note_first(c.first_differing, i);
+    ++m.differing;
+    ++m.differing_values;
+    keep_first(m.first_differing, i);
     const std::uint64_t steps =
         e > a ? std::uint64_t(e) - std::uint64_t(a) : std::uint64_t(a) - std::uint64_t(e);
-    partial.error2 += double(steps) * double(steps);
-    if (steps > c.max_ulp) {
-      c.max_ulp = steps, c.max_ulp_index = i;
-      c.max_abs = double(steps), c.max_abs_index = i;
+    m.error2 += double(steps) * double(steps);
+    if (steps > m.max_ulp) {
+      m.max_ulp = steps, m.max_ulp_index = i;
+      m.max_abs = double(steps), m.max_abs_index = i;
     }
   }
 }
 
-void merge(const Partial& from, Partial& into) {
-  const Comparison& f = from.counts;
-  Comparison& c = into.counts;
-  c.differing += f.differing;
-  c.differing_values += f.differing_values;
-  c.negative_zero += f.negative_zero;
-  c.unwritten += f.unwritten;
-  c.expected_nan += f.expected_nan;
-  c.expected_inf += f.expected_inf;
-  c.actual_nan += f.actual_nan;
-  c.actual_inf += f.actual_inf;
-  c.non_finite_mismatches += f.non_finite_mismatches;
-  note_first(c.first_differing, f.first_differing);
-  note_first(c.first_unwritten, f.first_unwritten);
-  note_first(c.first_non_finite_mismatch, f.first_non_finite_mismatch);
-  c.expected_absmax = std::max(c.expected_absmax, f.expected_absmax);
-  if (f.max_abs > c.max_abs) c.max_abs = f.max_abs, c.max_abs_index = f.max_abs_index;
-  if (f.max_ulp > c.max_ulp) c.max_ulp = f.max_ulp, c.max_ulp_index = f.max_ulp_index;
-  into.error2 += from.error2;
-  into.expected2 += from.expected2;
-  into.actual2 += from.actual2;
-  into.product += from.product;
-}
-
 template <class E, class A>
-Partial measure_all(const Tensor& expected, const Tensor& actual) {
+Measured measure_all(const Tensor& expected, const Tensor& actual) {
   const std::int64_t elements = expected.elements();
   const E* e = expected.data<E>();
   const A* a = actual.data<A>();
-  std::vector<Partial> partials(std::size_t((elements + kChunk - 1) / kChunk));
-  parallel_for_each(std::int64_t(partials.size()), [&](std::int64_t chunk) {
-    measure(e, a, chunk * kChunk, std::min(elements, (chunk + 1) * kChunk), partials[std::size_t(chunk)]);
+  std::vector<Measured> parts(std::size_t((elements + kChunk - 1) / kChunk));
+  parallel_for_each(std::int64_t(parts.size()), [&](std::int64_t chunk) {
+    measure(e, a, chunk * kChunk, std::min(elements, (chunk + 1) * kChunk), parts[std::size_t(chunk)]);
   });
-  Partial all;
-  for (const Partial& partial : partials) merge(partial, all);
+  Measured all;
+  for (const Measured& part : parts) merge(part, all);
   return all;
 }
 
 template <class A>
-Partial measure_against(const Tensor& expected, const Tensor& actual) {
+Measured measure_against(const Tensor& expected, const Tensor& actual) {
   if (expected.dtype() == actual.dtype()) return measure_all<A, A>(expected, actual);
   if constexpr (!std::is_same_v<A, double> && !std::is_same_v<A, std::int64_t>) {
     if constexpr (!std::is_same_v<A, float>)
@@ -409,7 +300,7 @@ Comparison compare(const Tensor& expected, const Tensor& actual) {
   result.mismatch = mismatch_of(expected, actual);
   if (!result.mismatch.empty()) return result;
 
-  Partial all;
+  Measured all;
   switch (actual.dtype()) {
     case DType::bf16:
       all = measure_against<Bf16>(expected, actual);
@@ -427,20 +318,21 @@ Comparison compare(const Tensor& expected, const Tensor& actual) {
       all = measure_against<std::int64_t>(expected, actual);
       break;
   }
-  return finished(all.counts, all, actual);
+  return finished(all, actual);
 }
 
-Comparison finished(Comparison result, const ComparisonSums& sums, const Tensor& actual) {
+Comparison finished(const Measured& m, const Tensor& actual) {
+  Comparison result{m};
   result.dtype = actual.dtype();
   result.shape = actual.shape();
   result.elements = actual.elements();
   if (result.first_differing >= 0) result.first_row = result.first_differing / actual.cols();
-  result.expected_l2 = std::sqrt(sums.expected2);
-  result.actual_l2 = std::sqrt(sums.actual2);
-  result.relative_l2 = ratio(std::sqrt(sums.error2), result.expected_l2);
+  result.expected_l2 = std::sqrt(m.expected2);
+  result.actual_l2 = std::sqrt(m.actual2);
+  result.relative_l2 = ratio(std::sqrt(m.error2), result.expected_l2);
   result.max_abs_over_absmax = ratio(result.max_abs, result.expected_absmax);
-  const bool both_zero = sums.expected2 == 0 && sums.actual2 == 0;
-  result.cosine = both_zero ? 1 : ratio(sums.product, result.expected_l2 * result.actual_l2);
+  const bool both_zero = m.expected2 == 0 && m.actual2 == 0;
+  result.cosine = both_zero ? 1 : ratio(m.product, result.expected_l2 * result.actual_l2);
   return result;
 }
 

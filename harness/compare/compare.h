@@ -14,17 +14,9 @@ namespace h3 {
 // Indices are flat, row-major; -1 is "none". The expected tensor may be wider than the actual one (a golden
 // in FP32, an output in BF16): errors are then measured against the wide value, words and ulps against its
 // rounding.
-struct Comparison {
-  // Not empty: the two cannot be compared, and the rest is meaningless (shapes or types do not fit, nothing
-  // to compare).
-  std::string mismatch = {};
-  DType dtype = DType::fp32;  // of the actual tensor
-  Shape shape = {};
-  std::int64_t elements = 0;
-
+struct ComparisonCounts {
   std::int64_t differing = 0;         // words that are not the same bits
   std::int64_t first_differing = -1;  // ... the first of them
-  std::int64_t first_row = -1;        // ... and its row, counting the innermost extent as columns
   std::int64_t differing_values = 0;  // words whose numbers differ: -0 equals +0, NaN equals NaN
   std::int64_t negative_zero = 0;     // words that differ only in the sign of a zero
   std::int64_t unwritten = 0;         // actual words that still hold the poison of a new tensor (float types)
@@ -36,14 +28,26 @@ struct Comparison {
 
   // Over the elements that are finite on both sides:
   double expected_absmax = 0;
-  double expected_l2 = 0, actual_l2 = 0;  // Euclidean norms
-  double max_abs = 0;                     // |actual - expected|
+  double max_abs = 0;  // |actual - expected|
   std::int64_t max_abs_index = -1;
-  std::uint64_t max_ulp = 0;  // steps between neighbouring words of `dtype`; -0 and +0 are no step apart
+  std::uint64_t max_ulp = 0;  // steps between neighbouring words of the type; -0 and +0 are no step apart
   std::int64_t max_ulp_index = -1;
-  double relative_l2 = 0;          // |actual - expected|_2 / |expected|_2; 0 for 0/0, Inf for x/0
-  double max_abs_over_absmax = 0;  // max_abs / expected_absmax, likewise
-  double cosine = 1;               // 1 when both norms are 0, 0 when one is; blind to scale, never a bound
+};
+
+struct Comparison : ComparisonCounts {
+  // Not empty: the two cannot be compared, and the rest is meaningless (shapes or types do not fit, nothing
+  // to compare).
+  std::string mismatch = {};
+  DType dtype = DType::fp32;  // of the actual tensor
+  Shape shape = {};
+  std::int64_t elements = 0;
+
+  std::int64_t first_row = -1;  // of the first differing word, counting the innermost extent as columns
+  // Over the elements that are finite on both sides:
+  double expected_l2 = 0, actual_l2 = 0;  // Euclidean norms
+  double relative_l2 = 0;                 // |actual - expected|_2 / |expected|_2; 0 for 0/0, Inf for x/0
+  double max_abs_over_absmax = 0;         // max_abs / expected_absmax, likewise
+  double cosine = 1;  // 1 when both norms are 0, 0 when one is; blind to scale, never a bound
 
   bool same_bits() const { return mismatch.empty() && differing == 0 && unwritten == 0; }
 };
