@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "model/parallel.h"
 #include "model/synthetic.h"
 #include "model/tensor.h"
 
@@ -29,8 +30,10 @@ class OperandSource {
 inline Tensor normal_operand(const std::string& name, const Shape& shape, int log2_std = 0) {
   Tensor tensor(DType::bf16, shape);
   const OperandSource source(name, log2_std);
-  std::int64_t index = 0;
-  for (Bf16& word : tensor.values<Bf16>()) word = source.at(index++);
+  Bf16* words = tensor.data<Bf16>();
+  parallel_for(0, tensor.elements(), 1 << 16, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) words[i] = source.at(i);
+  });
   return tensor;
 }
 

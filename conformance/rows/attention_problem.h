@@ -1,4 +1,4 @@
-// Operands of the attention's backward and everything that comes of them, for claims on either engine.
+// Operands of attention, and everything that comes of them forward and backward, for claims on either engine.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -48,16 +48,16 @@ inline AttentionResult on_cpu(const AttentionProblem& problem) {
   return result;
 }
 
-struct AttentionBackwardRow {
+struct AttentionRow {
   std::int64_t queries, keys, heads;
   int log2_std = 0;     // of q and k
   bool is_low = false;  // every logit below -150: the weight of a key that is not there would be infinite
 };
-inline std::string name_of(const AttentionBackwardRow& row) {
+inline std::string name_of(const AttentionRow& row) {
   return fmt::format("h3_full_attention_{}x{}x{}_std_2_{}{}", row.queries, row.keys, row.heads, row.log2_std,
                      row.is_low ? "_low_logits" : "");
 }
-inline AttentionProblem problem_of(const AttentionBackwardRow& row) {
+inline AttentionProblem problem_of(const AttentionRow& row) {
   AttentionProblem problem =
       AttentionProblem::drawn("attention", row.queries, row.keys, row.heads, row.log2_std);
   if (row.is_low)
@@ -66,7 +66,7 @@ inline AttentionProblem problem_of(const AttentionBackwardRow& row) {
         tensor->data<Bf16>()[at] = to_bf16(value);
   return problem;
 }
-inline void PrintTo(const AttentionBackwardRow& row, std::ostream* out) { *out << name_of(row); }
+inline void PrintTo(const AttentionRow& row, std::ostream* out) { *out << name_of(row); }
 
 // What cuDNN's attention gave back on a GPU, recorded: lse and every gradient that it repeats.
 inline constexpr const char* kRecordedAttention[] = {"keys_128", "keys_264", "keys_400", "keys_925",

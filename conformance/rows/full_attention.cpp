@@ -10,6 +10,7 @@
 #include <ostream>
 
 #include "conformance/operands.h"
+#include "conformance/rows/attention_problem.h"
 #include "fixtures/hdf5.h"
 #include "fixtures/path.h"
 #include "golden/full_attention.h"
@@ -17,17 +18,6 @@
 
 namespace h3 {
 namespace {
-
-constexpr std::int64_t kDim = 128;
-
-struct AttentionRow {
-  std::int64_t queries, keys, heads;
-  int log2_std = 0;  // of q and k
-};
-std::string name_of(const AttentionRow& row) {
-  return fmt::format("h3_full_attention_{}x{}x{}_std_2_{}", row.queries, row.keys, row.heads, row.log2_std);
-}
-void PrintTo(const AttentionRow& row, std::ostream* out) { *out << name_of(row); }
 
 testing::AssertionResult same_bytes(const Tensor& expected, const Tensor& got) {
   if (expected.shape() != got.shape()) return testing::AssertionFailure() << "shapes differ";
@@ -41,7 +31,7 @@ testing::AssertionResult same_bytes(const Tensor& expected, const Tensor& got) {
 }
 
 Tensor attended(const Tensor& q, const Tensor& k, const Tensor& v) {
-  Tensor o(DType::bf16, {q.shape()[0], q.shape()[1] * kDim});
+  Tensor o(DType::bf16, {q.shape()[0], q.shape()[1] * kAttentionDim});
   kernels::full_attention(q, k, v, o);
   return o;
 }
@@ -49,9 +39,9 @@ Tensor attended(const Tensor& q, const Tensor& k, const Tensor& v) {
 struct FullAttention : testing::TestWithParam<AttentionRow> {
   void SetUp() override {
     const auto& row = GetParam();
-    q = normal_operand("attention.q", {row.queries, row.heads, kDim}, row.log2_std);
-    k = normal_operand("attention.k", {row.keys, row.heads, kDim}, row.log2_std);
-    v = normal_operand("attention.v", {row.keys, row.heads, kDim});
+    q = normal_operand("attention.q", {row.queries, row.heads, kAttentionDim}, row.log2_std);
+    k = normal_operand("attention.k", {row.keys, row.heads, kAttentionDim}, row.log2_std);
+    v = normal_operand("attention.v", {row.keys, row.heads, kAttentionDim});
   }
   Tensor q, k, v;
 };
@@ -92,7 +82,7 @@ TEST_P(FullAttention, rows_do_not_see_each_other) {
 }
 
 TEST_P(FullAttention, permuted_queries_permute_the_result) {
-  Tensor turned(DType::bf16, q.shape()), back(DType::bf16, {q.shape()[0], q.shape()[1] * kDim});
+  Tensor turned(DType::bf16, q.shape()), back(DType::bf16, {q.shape()[0], q.shape()[1] * kAttentionDim});
   const auto reverse = [](const Tensor& from, Tensor& to) {
     const std::size_t row = from.size_bytes() / std::size_t(from.shape()[0]);
     for (std::int64_t i = 0; i < from.shape()[0]; ++i)
@@ -106,15 +96,15 @@ TEST_P(FullAttention, permuted_queries_permute_the_result) {
 
 TEST_P(FullAttention, heads_do_not_see_each_other) {
   const auto head = [](const Tensor& tensor, std::int64_t at) {
-    Tensor one(DType::bf16, {tensor.shape()[0], 1, kDim});
+    Tensor one(DType::bf16, {tensor.shape()[0], 1, kAttentionDim});
     for (std::int64_t i = 0; i < tensor.shape()[0]; ++i)
-      std::copy_n(tensor.data<Bf16>() + (i * tensor.shape()[1] + at) * kDim, kDim,
-                  one.data<Bf16>() + i * kDim);
+      std::copy_n(tensor.data<Bf16>() + (i * tensor.shape()[1] + at) * kAttentionDim, kAttentionDim,
+                  one.data<Bf16>() + i * kAttentionDim);
     return one;
   };
-  const Tensor o = attended(q, k, v).reshaped({q.shape()[0], q.shape()[1], kDim});
+  const Tensor o = attended(q, k, v).reshaped({q.shape()[0], q.shape()[1], kAttentionDim});
   for (std::int64_t at = 0; at < q.shape()[1]; ++at)
-    EXPECT_TRUE(same_bytes(head(o, at).reshaped({q.shape()[0], kDim}),
+    EXPECT_TRUE(same_bytes(head(o, at).reshaped({q.shape()[0], kAttentionDim}),
                            attended(head(q, at), head(k, at), head(v, at))))
         << at;
 }
@@ -148,34 +138,37 @@ struct AttentionClaim {
 void PrintTo(const AttentionClaim& claim, std::ostream* out) { *out << claim.name; }
 
 void one_key_gives_its_value() {
-  const Tensor q = normal_operand("one.q", {5, 2, kDim}), k = normal_operand("one.k", {1, 2, kDim}),
-               v = normal_operand("one.v", {1, 2, kDim});
+  const Tensor q = normal_operand("one.q", {5, 2, kAttentionDim}),
+               k = normal_operand("one.k", {1, 2, kAttentionDim}),
+               v = normal_operand("one.v", {1, 2, kAttentionDim});
   const Tensor o = attended(q, k, v);
   for (std::int64_t row = 0; row < 5; ++row)
-    EXPECT_TRUE(same_bytes(v.reshaped({1, 2 * kDim}), o.row_range(row, 1)));
+    EXPECT_TRUE(same_bytes(v.reshaped({1, 2 * kAttentionDim}), o.row_range(row, 1)));
 }
 
 void equal_keys_average_integers_exactly() {
-  const Tensor q = normal_operand("equal.q", {3, 1, kDim}),
-               v = integer_operand("equal.v", {256, 1, kDim}, 100);
-  Tensor k(DType::bf16, {256, 1, kDim});
+  const Tensor q = normal_operand("equal.q", {3, 1, kAttentionDim}),
+               v = integer_operand("equal.v", {256, 1, kAttentionDim}, 100);
+  Tensor k(DType::bf16, {256, 1, kAttentionDim});
   std::fill_n(k.data<Bf16>(), k.elements(), to_bf16(0.5f));
   const Tensor o = attended(q, k, v);
-  for (std::int64_t i = 0; i < kDim; ++i) {
+  for (std::int64_t i = 0; i < kAttentionDim; ++i) {
     float sum = 0;
-    for (std::int64_t key = 0; key < 256; ++key) sum += v.at(key * kDim + i);
-    for (std::int64_t row = 0; row < 3; ++row) ASSERT_EQ(o.at(row * kDim + i), round_bf16(sum / 256)) << i;
+    for (std::int64_t key = 0; key < 256; ++key) sum += v.at(key * kAttentionDim + i);
+    for (std::int64_t row = 0; row < 3; ++row)
+      ASSERT_EQ(o.at(row * kAttentionDim + i), round_bf16(sum / 256)) << i;
   }
 }
 
 // Nothing is promised for another order of the keys, but data that hides it could not prove the canonical
 // one.
 void the_order_of_the_keys_is_seen() {
-  const Tensor q = normal_operand("order.q", {64, 2, kDim}), k = normal_operand("order.k", {400, 2, kDim}),
-               v = normal_operand("order.v", {400, 2, kDim});
+  const Tensor q = normal_operand("order.q", {64, 2, kAttentionDim}),
+               k = normal_operand("order.k", {400, 2, kAttentionDim}),
+               v = normal_operand("order.v", {400, 2, kAttentionDim});
   const auto reversed = [](const Tensor& from) {
     Tensor to(DType::bf16, from.shape());
-    const std::int64_t width = from.shape()[1] * kDim;
+    const std::int64_t width = from.shape()[1] * kAttentionDim;
     for (std::int64_t i = 0; i < from.shape()[0]; ++i)
       std::copy_n(from.data<Bf16>() + i * width, width, to.data<Bf16>() + (from.shape()[0] - 1 - i) * width);
     return to;
@@ -184,13 +177,14 @@ void the_order_of_the_keys_is_seen() {
 }
 
 void a_nan_spoils_its_row_and_no_other() {
-  Tensor q = normal_operand("nan.q", {4, 1, kDim});
-  const Tensor k = normal_operand("nan.k", {40, 1, kDim}), v = normal_operand("nan.v", {40, 1, kDim});
+  Tensor q = normal_operand("nan.q", {4, 1, kAttentionDim});
+  const Tensor k = normal_operand("nan.k", {40, 1, kAttentionDim}),
+               v = normal_operand("nan.v", {40, 1, kAttentionDim});
   const Tensor before = attended(q, k, v);
-  q.data<Bf16>()[2 * kDim + 5] = Bf16(0x7fc0);
+  q.data<Bf16>()[2 * kAttentionDim + 5] = Bf16(0x7fc0);
   const Tensor after = attended(q, k, v);
   for (std::int64_t i = 0; i < after.elements(); ++i)
-    if (i / kDim == 2)
+    if (i / kAttentionDim == 2)
       ASSERT_TRUE(std::isnan(after.at(i)));
     else
       ASSERT_EQ(before.data<Bf16>()[i], after.data<Bf16>()[i]);
@@ -267,14 +261,15 @@ TEST_P(AttentionProvider, gives_the_same_bytes) {
   const Tensor o = file.read(group + "/o"), kept = file.read(group + "/kept_heads");
   const auto head_of = [&](const char* operand, int log2, std::int64_t rows, std::int64_t head) {
     const OperandSource source(name + "." + operand, log2);
-    Tensor tensor(DType::bf16, {rows, 1, kDim});
+    Tensor tensor(DType::bf16, {rows, 1, kAttentionDim});
     for (std::int64_t i = 0; i < tensor.elements(); ++i)
-      tensor.data<Bf16>()[i] = source.at((i / kDim * heads + head) * kDim + i % kDim);
+      tensor.data<Bf16>()[i] =
+          source.at((i / kAttentionDim * heads + head) * kAttentionDim + i % kAttentionDim);
     return tensor;
   };
   for (std::int64_t i = 0; i < kept.elements(); ++i) {
     const std::int64_t head = kept.data<std::int64_t>()[i];
-    EXPECT_TRUE(same_bytes(o.row_range(i, 1).reshaped({queries, kDim}),
+    EXPECT_TRUE(same_bytes(o.row_range(i, 1).reshaped({queries, kAttentionDim}),
                            attended(head_of("q", log2_std, queries, head), head_of("k", log2_std, keys, head),
                                     head_of("v", 0, keys, head))))
         << "head " << head;

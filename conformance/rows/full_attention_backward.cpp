@@ -16,7 +16,7 @@
 namespace h3 {
 namespace {
 
-struct FullAttentionBackward : testing::TestWithParam<AttentionBackwardRow> {
+struct FullAttentionBackward : testing::TestWithParam<AttentionRow> {
   AttentionProblem problem() const { return problem_of(GetParam()); }
 };
 
@@ -144,7 +144,7 @@ TEST_P(FullAttentionBackward, query_rows_do_not_see_each_other) {
   }
 }
 
-constexpr AttentionBackwardRow kRows[] = {
+constexpr AttentionRow kRows[] = {
     {128, 128, 2}, {264, 264, 1}, {7, 200, 2}, {130, 3, 1}, {65, 129, 2, 1}, {1, 2, 1}, {70, 131, 1, 0, true},
 };
 INSTANTIATE_TEST_SUITE_P(rows, FullAttentionBackward, testing::ValuesIn(kRows),

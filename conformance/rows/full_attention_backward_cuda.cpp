@@ -51,7 +51,7 @@ void expect_equal(const AttentionResult& expected, const AttentionResult& got) {
     EXPECT_TRUE(bitwise_equal(*theirs[i].second, *ours[i].second)) << theirs[i].first;
 }
 
-struct FullAttentionBackwardCuda : testing::TestWithParam<AttentionBackwardRow> {
+struct FullAttentionBackwardCuda : testing::TestWithParam<AttentionRow> {
   void SetUp() override { H3_NEEDS_HOPPER(); }
   AttentionProblem problem() const { return problem_of(GetParam()); }
 };
@@ -75,7 +75,7 @@ TEST_P(FullAttentionBackwardCuda, query_rows_do_not_see_each_other) {
   }
 }
 
-constexpr AttentionBackwardRow kRows[] = {
+constexpr AttentionRow kRows[] = {
     {128, 128, 2},
     {264, 264, 2},
     {1, 1, 1},

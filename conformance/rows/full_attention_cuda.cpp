@@ -14,6 +14,7 @@
 #include "conformance/claims.h"
 #include "conformance/errors.h"
 #include "conformance/operands.h"
+#include "conformance/rows/attention_problem.h"
 #include "conformance/rows/on_cuda.h"
 #include "fixtures/hdf5.h"
 #include "fixtures/path.h"
@@ -24,31 +25,20 @@
 namespace h3 {
 namespace {
 
-constexpr std::int64_t kDim = 128;
-
 // q (R,heads,128), k and v (S,heads,128) on the GPU -> o (R,heads*128) on the CPU.
 Tensor on_gpu(const Tensor& q, const Tensor& k, const Tensor& v) {
-  Tensor o = cuda::allocate(DType::bf16, {q.shape()[0], q.shape()[1] * kDim});  // poisoned
+  Tensor o = cuda::allocate(DType::bf16, {q.shape()[0], q.shape()[1] * kAttentionDim});  // poisoned
   kernels::cuda::full_attention(q, k, v, o);
   return cuda::download(o);
 }
-
-struct AttentionRow {
-  std::int64_t queries, keys, heads;
-  int log2_std = 0;  // of q and k
-};
-std::string name_of(const AttentionRow& row) {
-  return fmt::format("h3_full_attention_{}x{}x{}_std_2_{}", row.queries, row.keys, row.heads, row.log2_std);
-}
-void PrintTo(const AttentionRow& row, std::ostream* out) { *out << name_of(row); }
 
 struct FullAttentionCuda : testing::TestWithParam<AttentionRow> {
   void SetUp() override {
     H3_NEEDS_HOPPER();
     const auto& row = GetParam();
-    q = normal_operand("attention.q", {row.queries, row.heads, kDim}, row.log2_std);
-    k = normal_operand("attention.k", {row.keys, row.heads, kDim}, row.log2_std);
-    v = normal_operand("attention.v", {row.keys, row.heads, kDim});
+    q = normal_operand("attention.q", {row.queries, row.heads, kAttentionDim}, row.log2_std);
+    k = normal_operand("attention.k", {row.keys, row.heads, kAttentionDim}, row.log2_std);
+    v = normal_operand("attention.v", {row.keys, row.heads, kAttentionDim});
     q_gpu = cuda::upload(q);
     k_gpu = cuda::upload(k);
     v_gpu = cuda::upload(v);
@@ -57,7 +47,7 @@ struct FullAttentionCuda : testing::TestWithParam<AttentionRow> {
 };
 
 TEST_P(FullAttentionCuda, equals_its_twin) {
-  Tensor o(DType::bf16, {q.shape()[0], q.shape()[1] * kDim});
+  Tensor o(DType::bf16, {q.shape()[0], q.shape()[1] * kAttentionDim});
   kernels::full_attention(q, k, v, o);
   EXPECT_TRUE(bitwise_equal(o, on_gpu(q_gpu, k_gpu, v_gpu)));
 }
@@ -104,13 +94,7 @@ struct FullAttentionCudaProvider : testing::TestWithParam<const char*> {
 };
 
 Tensor drawn(const std::string& name, const Shape& shape, int log2_std) {
-  const OperandSource source(name, log2_std);
-  Tensor tensor(DType::bf16, shape);
-  Bf16* words = tensor.data<Bf16>();
-  parallel_for(0, tensor.elements(), 1 << 16, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) words[i] = source.at(i);
-  });
-  return cuda::upload(tensor);
+  return cuda::upload(normal_operand(name, shape, log2_std));
 }
 
 TEST_P(FullAttentionCudaProvider, gives_the_same_bytes) {
@@ -120,15 +104,17 @@ TEST_P(FullAttentionCudaProvider, gives_the_same_bytes) {
                      heads = file.int_attribute(group, "heads");
   const int log2_std = int(file.int_attribute(group, "log2_std"));
   const Tensor recorded = file.read(group + "/o"), kept = file.read(group + "/kept_heads");
-  const Tensor o =
-      on_gpu(drawn(name + ".q", {queries, heads, kDim}, log2_std),
-             drawn(name + ".k", {keys, heads, kDim}, log2_std), drawn(name + ".v", {keys, heads, kDim}, 0));
+  const Tensor o = on_gpu(drawn(name + ".q", {queries, heads, kAttentionDim}, log2_std),
+                          drawn(name + ".k", {keys, heads, kAttentionDim}, log2_std),
+                          drawn(name + ".v", {keys, heads, kAttentionDim}, 0));
   for (std::int64_t i = 0; i < kept.elements(); ++i) {
     const std::int64_t head = kept.data<std::int64_t>()[i];
-    Tensor got(DType::bf16, {queries, kDim});
+    Tensor got(DType::bf16, {queries, kAttentionDim});
     for (std::int64_t row = 0; row < queries; ++row)
-      std::copy_n(o.data<Bf16>() + (row * heads + head) * kDim, kDim, got.data<Bf16>() + row * kDim);
-    EXPECT_TRUE(bitwise_equal(recorded.row_range(i, 1).reshaped({queries, kDim}), got)) << "head " << head;
+      std::copy_n(o.data<Bf16>() + (row * heads + head) * kAttentionDim, kAttentionDim,
+                  got.data<Bf16>() + row * kAttentionDim);
+    EXPECT_TRUE(bitwise_equal(recorded.row_range(i, 1).reshaped({queries, kAttentionDim}), got))
+        << "head " << head;
   }
 }
 
@@ -151,25 +137,26 @@ struct AttentionCuda : testing::TestWithParam<AttentionCudaClaim> {
 TEST_P(AttentionCuda, keeps_its_promise) { GetParam().check(); }
 
 void a_nan_spoils_its_row_and_no_other() {
-  Tensor q = normal_operand("nan.q", {140, 1, kDim});
-  const Tensor k = cuda::upload(normal_operand("nan.k", {300, 1, kDim})),
-               v = cuda::upload(normal_operand("nan.v", {300, 1, kDim}));
+  Tensor q = normal_operand("nan.q", {140, 1, kAttentionDim});
+  const Tensor k = cuda::upload(normal_operand("nan.k", {300, 1, kAttentionDim})),
+               v = cuda::upload(normal_operand("nan.v", {300, 1, kAttentionDim}));
   const Tensor before = on_gpu(cuda::upload(q), k, v);
-  q.data<Bf16>()[2 * kDim + 5] = Bf16(0x7fc0);
+  q.data<Bf16>()[2 * kAttentionDim + 5] = Bf16(0x7fc0);
   const Tensor after = on_gpu(cuda::upload(q), k, v);
   for (std::int64_t i = 0; i < after.elements(); ++i)
-    if (i / kDim == 2)
+    if (i / kAttentionDim == 2)
       ASSERT_TRUE(std::isnan(after.at(i)));
     else
       ASSERT_EQ(before.data<Bf16>()[i], after.data<Bf16>()[i]);
 }
 
 void another_order_of_the_keys_is_seen() {  // or the rows above could not prove the canonical one
-  const Tensor q = cuda::upload(normal_operand("order.q", {64, 2, kDim})),
-               k = normal_operand("order.k", {400, 2, kDim}), v = normal_operand("order.v", {400, 2, kDim});
+  const Tensor q = cuda::upload(normal_operand("order.q", {64, 2, kAttentionDim})),
+               k = normal_operand("order.k", {400, 2, kAttentionDim}),
+               v = normal_operand("order.v", {400, 2, kAttentionDim});
   const auto reversed = [](const Tensor& from) {
     Tensor to(DType::bf16, from.shape());
-    const std::int64_t width = from.shape()[1] * kDim;
+    const std::int64_t width = from.shape()[1] * kAttentionDim;
     for (std::int64_t i = 0; i < from.shape()[0]; ++i)
       std::copy_n(from.data<Bf16>() + i * width, width, to.data<Bf16>() + (from.shape()[0] - 1 - i) * width);
     return to;
@@ -208,9 +195,7 @@ struct AttentionCudaErrors : testing::TestWithParam<BadInput> {
   void SetUp() override { H3_NEEDS_HOPPER(); }
 };
 
-TEST_P(AttentionCudaErrors, are_one_line) {
-  EXPECT_EQ(error_of(GetParam().call), GetParam().message);
-}
+TEST_P(AttentionCudaErrors, are_one_line) { EXPECT_EQ(error_of(GetParam().call), GetParam().message); }
 
 const BadInput kBadInputs[] = {
     {"q_on_the_cpu",

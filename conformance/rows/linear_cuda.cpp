@@ -335,13 +335,7 @@ struct LinearCudaProvider : testing::TestWithParam<std::string> {
 };
 
 Tensor drawn(const std::string& name, const Shape& shape, int log2_std) {
-  const OperandSource source(name, log2_std);
-  Tensor tensor(DType::bf16, shape);
-  Bf16* words = tensor.data<Bf16>();
-  parallel_for(0, tensor.elements(), 1 << 16, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) words[i] = source.at(i);
-  });
-  return cuda::upload(tensor);
+  return cuda::upload(normal_operand(name, shape, log2_std));
 }
 
 TEST_P(LinearCudaProvider, gives_the_same_bytes) {
