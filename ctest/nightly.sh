@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# What is too slow for every change: fuzzing with coverage feedback, and the sanitizers over the CPU part.
+# What is too slow for every change: fuzzing with coverage feedback, the sanitizers over the CPU part, and another compiler, whose twins
+# have to have the same bytes.
 #
 #   ctest/nightly.sh OUT                everything, a few hours on two cores; the table of what passed comes last
 #   STEPS=fuzz SECONDS_A_TARGET=60 ctest/nightly.sh OUT
 #
-# Needs what a build needs, and clang for `fuzz`. STEPS picks some of: fuzz address thread. RUNS bounds a target's executions,
+# Needs what a build needs, and clang for `fuzz` and `clang`. STEPS picks some of: fuzz address thread clang. RUNS bounds a target's executions,
 # SECONDS_A_TARGET its time (600). Findings, logs and the grown corpora end up in OUT.
 set -uo pipefail
 out=$(realpath -m "${1:?usage: ctest/nightly.sh OUT}")
 cd "$(dirname "$0")/.." || exit
-steps=" ${STEPS:-fuzz address thread} "
+steps=" ${STEPS:-fuzz address thread clang} "
 mkdir -p "$out"
 . ctest/steps.sh
 
@@ -50,6 +51,10 @@ fi
 if asked_for thread; then
   step thread_build build sanitize-thread h3
   step thread threads
+fi
+if asked_for clang; then
+  step clang_build build clang all
+  step clang ctest --preset clang
 fi
 printf '%s\n' "" "${table[@]}"
 exit $status
