@@ -523,6 +523,7 @@ TEST_P(PageBeside, draws_equal_bars_where_the_histograms_are) {
     const auto candidate = bars(figure, "candidate"), provider = bars(figure, "provider");
     EXPECT_EQ(candidate.size(), 3u) << names.back();
     EXPECT_EQ(candidate == provider, !moved) << names.back();
+    EXPECT_EQ(figure.select_nodes(".//rect[@class='other']").size(), moved ? 2u : 0u) << names.back();
     EXPECT_EQ(std::string(caption.child("span").text().get()), moved ? "provider 90.00 %" : "")
         << names.back();
   }

@@ -55,7 +55,7 @@ std::string upper_end(const std::string& bin) { return bin.substr(bin.find('-') 
 
 // As wide as its place: across in percent, down in pixels, so that words keep their size.
 Markup draw(const Rounded& one, const Bins& bins) {
-  constexpr double kTop = 10, kHeight = 78, kDecades = 6;
+  constexpr double kTop = 10, kHeight = 78, kDecades = 6, kWidth = 0.8;  // the rest is the axis'
   constexpr std::size_t kLabels = 6;
   const auto percent_of = [](double part) { return fmt::format("{:.2f}%", 100 * part); };
   const auto height = [](double share) {
@@ -67,12 +67,16 @@ Markup draw(const Rounded& one, const Bins& bins) {
     grid << element("line", {{"x2", "100%"}, {"y1", y}, {"y2", y}});
     labels << element("text", {{"x", "100%"}, {"y", y + 3}, {"text-anchor", "end"}}, name);
   }
-  const double slot = 1 / double(bins.size());
-  const auto bar = [&](const Side& side, const std::string& bin, double left) {
+  const double slot = kWidth / double(bins.size());
+  const auto elements = [](const Side& side, const std::string& bin) {
     const auto found = side.bins.find(bin);
-    if (found == side.bins.end() || found->second <= 0 || side.finite <= 0) return Markup();
-    const double tall = height(double(found->second) / double(side.finite));
-    return element("rect", {{"x", percent_of(left)},
+    return found == side.bins.end() ? 0 : found->second;
+  };
+  const auto bar = [&](const Side& side, const std::string& bin, double left, const char* kind) {
+    if (elements(side, bin) <= 0 || side.finite <= 0) return Markup();
+    const double tall = height(double(elements(side, bin)) / double(side.finite));
+    return element("rect", {{"class", kind},
+                            {"x", percent_of(left)},
                             {"y", kTop + kHeight - tall},
                             {"width", percent_of(0.36 * slot)},
                             {"height", tall}});
@@ -81,8 +85,9 @@ Markup draw(const Rounded& one, const Bins& bins) {
   const std::size_t every = (bins.size() + kLabels - 1) / kLabels;
   for (const auto& [lower, bin] : bins) {
     const double left = slot * double(number);
-    candidates << bar(one.candidate, bin, left + 0.1 * slot);
-    providers << bar(one.provider, bin, left + 0.54 * slot);
+    candidates << bar(one.candidate, bin, left + 0.1 * slot,
+                      elements(one.candidate, bin) == elements(one.provider, bin) ? "" : "other");
+    providers << bar(one.provider, bin, left + 0.54 * slot, "");
     if (number++ % every == 0)
       labels << element(
           "text",
@@ -149,7 +154,9 @@ Markup legend() {
     return element("li", element("span", {{"class", kind}}, "") + words(name));
   };
   return element("ul", {{"class", "legend"}},
-                 item("key candidate", "candidate") + item("key provider", "provider"));
+                 item("key candidate", "candidate") +
+                     item("key candidate other", "candidate, not as many as the provider") +
+                     item("key provider", "provider"));
 }
 
 }  // namespace
