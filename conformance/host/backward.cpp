@@ -113,7 +113,7 @@ Replayed replayed(const Toy::Spoil& spoil = {}, const Answers& recorded = {}, Re
   const Toy engine(DType::bf16, spoil), golden(DType::fp32);
   GradientJudge judge;
   if (!recorded.empty())
-    judge = [&](const std::string& value, const Tensor&, const std::string& sha256) {
+    judge = [&](const std::string& value, const Tensor&, const Tensor&, const std::string& sha256) {
       const bool equal = recorded.at(value) == sha256;
       ProviderVerdict verdict{equal, equal ? 0 : 1, kCols, equal ? 0 : 1, {}};
       if (!equal) verdict.first = Drift{value, 3, -1, 1, "planted"};

@@ -116,8 +116,8 @@ TEST_P(CandidateBackward, is_bound_and_judged) {
     truth[node.name] = golden->run(node, pick(node.inputs, truth), load(node.parameters, *block.weights));
   ReplayRequest asked;
   asked.repeat = true;
-  const auto bounded = [&](const std::string&, const Tensor&, const std::string&) {
-    return RecordedVerdict{{.relative_l2 = kBound}, {}};
+  const auto bounded = [&](const std::string&, const Tensor&, const Tensor&, const std::string&) {
+    return RecordedVerdict{{.relative_l2 = kBound}};
   };
   const BackwardReport report =
       examine_backward({block.graph, *engine, golden.get(), block.run(*engine), truth,

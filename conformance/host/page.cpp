@@ -109,6 +109,34 @@ Json replay(const std::string& name = "tiny") {
   return json;
 }
 
+// Nine rounded as the provider's, of which `moved` are one step further here.
+Json rounded(int moved) {
+  const auto side = [](int first) {
+    return Json{{"finite", 900000},
+                {"share_correctly_rounded", first / 900000.0},
+                {"histogram", {{"0", first}, {"1", 899990 - first}, {"5-8", 10}}},
+                {"worst", {{"ulp", 7}, {"row", 3}, {"element", 5}}}};
+  };
+  return {{"rows", 9}, {"elements", 900000}, {"candidate", side(810000 - moved)}, {"provider", side(810000)}};
+}
+
+Json replay_beside_provider(int moved) {
+  Json json = replay();
+  for (Json& node : json["nodes"]) node["ulp"] = rounded(0);
+  json["nodes"][1]["ulp"] = rounded(moved);
+  json["nodes"][2]["ulp"] = nullptr;
+  const Json nothing = {{"checked", true}, {"first", nullptr}};
+  json["backward"] = {{"drift", {{"first_grad_repeat_drift", nothing}, {"first_grad_batch_drift", nothing}}},
+                      {"nodes", Json::array()}};
+  json["backward"]["gradients"].push_back({{"value", "transformer_blocks.0.attn.to_q.weight"},
+                                           {"node", "q_proj"},
+                                           {"xxh3_128", "aa"},
+                                           {"golden", distance(1.941234e-3, 3.426789e-2)},
+                                           {"provider", {{"repeats", true}, {"verdict", {{"equal", true}}}}},
+                                           {"ulp", rounded(moved)}});
+  return json;
+}
+
 Json full_model() {
   Json json = {{"schema", "h3.full_model.v2"},
                {"config", "released"},
@@ -375,6 +403,7 @@ const PageRow kPages[] = {
        sources.gate("some",
                     {{"some/Norm.repeats/tiny"}, {"some/Norm.repeats/small"}, {"some/Rope.repeats/tiny"}});
        sources.add("replay.json", replay());
+       sources.add("beside.json", replay_beside_provider(1000));
        sources.add("full.json", full_model());
        sources.add("ulp.json", ulp());
        sources.add("power.json", power());
@@ -393,6 +422,8 @@ const PageRow kPages[] = {
        Json report = replay(kHostile);
        report["engine"] = report["weights"] = report["provider"]["environment"] = kHostile;
        report["nodes"][0]["node"] = kHostile;
+       report["nodes"][0]["ulp"] = rounded(1);
+       report["nodes"][0]["ulp"]["provider"]["histogram"]["9-<script>"] = 1;
        sources.add("report.json", report);
        Json row = ulp();
        row["row"] = row["inputs"] = "<svg onload=alert(1)>";
@@ -458,6 +489,51 @@ const PageVerdictRow kVerdicts[] = {
     {"measurement_alone", [](Sources& s) { s.add("u.json", ulp()); }, "Measured", "Rounding"},
 };
 INSTANTIATE_TEST_SUITE_P(host, PageVerdict, testing::ValuesIn(kVerdicts),
+                         [](const auto& info) { return info.param.name; });
+
+// ---- candidate and provider side by side
+
+struct PageBesideRow {
+  const char* name;
+  int moved;
+};
+void PrintTo(const PageBesideRow& row, std::ostream* out) { *out << row.name; }
+
+struct PageBeside : testing::TestWithParam<PageBesideRow> {};
+
+// Heights of a side's bars, bin after bin.
+std::vector<std::string> bars(const pugi::xml_node& figure, const char* side) {
+  std::vector<std::string> heights;
+  for (const pugi::xml_node bar : figure.child("svg").find_child_by_attribute("g", "class", side).children())
+    heights.push_back(bar.attribute("height").value());
+  return heights;
+}
+
+TEST_P(PageBeside, draws_equal_bars_where_the_histograms_are) {
+  Sources sources;
+  sources.add("r.json", replay_beside_provider(GetParam().moved));
+  const std::string html = index_of(page::static_page(sources.run(), nullptr)).bytes;
+  pugi::xml_document document;
+  load(document, html, "index.html");
+  std::vector<std::string> names;
+  for (const pugi::xpath_node& one : document.select_nodes("//div[@class='figures small']/figure")) {
+    const pugi::xml_node figure = one.node(), caption = figure.child("figcaption");
+    names.push_back(caption.child("strong").text().get());
+    const bool moved = GetParam().moved && names.back() != "norm1";
+    const auto candidate = bars(figure, "candidate"), provider = bars(figure, "provider");
+    EXPECT_EQ(candidate.size(), 3u) << names.back();
+    EXPECT_EQ(candidate == provider, !moved) << names.back();
+    EXPECT_EQ(figure.select_nodes(".//rect[@class='other']").size(), moved ? 2u : 0u) << names.back();
+    EXPECT_EQ(std::string(caption.child("span").text().get()), moved ? "provider 90.00 %" : "")
+        << names.back();
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"norm1", "q_proj", "attn.to_q.weight"}));
+  EXPECT_NE(html.find(GetParam().moved ? "1 of 2 nodes are rounded as" : "2 of 2 nodes are rounded as"),
+            std::string::npos);
+}
+
+const PageBesideRow kBeside[] = {{"the_same", 0}, {"fused", 90000}};
+INSTANTIATE_TEST_SUITE_P(host, PageBeside, testing::ValuesIn(kBeside),
                          [](const auto& info) { return info.param.name; });
 
 // ---- its size
@@ -593,6 +669,13 @@ const PageRefusalRow kRefusals[] = {
      "not a h3.replay.v1: key 'nodes' not found"},
     {"no_tensors", [](const Sources& s) { write_without(s, full_model(), "tensors"); },
      "key 'tensors' not found"},
+    {"no_provider",
+     [](const Sources& s) {
+       Json json = replay_beside_provider(0);
+       json["nodes"][0]["ulp"].erase("provider");
+       write_file(s.path("input"), json.dump());
+     },
+     "key 'provider' not found"},
     {"no_histogram", [](const Sources& s) { write_without(s, ulp(), "histogram"); },
      "key 'histogram' not found"},
     {"number_as_text",

@@ -89,6 +89,20 @@ INSTANTIATE_TEST_SUITE_P(host, Judgement, testing::ValuesIn(kNodes),
 
 // ---- acceptance ----
 
+// 7 of 10 elements correctly rounded by the provider, two rows of five; the worst of either is the last.
+SampledUlp planted_ulp(std::uint64_t worst) {
+  SampledUlp ulp{{2, 71}, 5, {}, {}};
+  for (UlpHistogram* one : {&ulp.candidate, &ulp.provider}) {
+    one->elements = 10;
+    one->bins[0] = 7;
+    one->bins[1] = 2;
+    one->worst = one == &ulp.candidate ? worst : 3;
+    one->bins[std::size_t(UlpHistogram::bin_of(one->worst))] += 1;
+    one->worst_index = 9;
+  }
+  return ulp;
+}
+
 ReplayReport clean_report() {
   ReplayReport report;
   report.provider_recorded = true;
@@ -100,6 +114,7 @@ ReplayReport clean_report() {
     result.isolated = true;
     result.golden = GoldenError{3e-3, 0.1, 7, 5e-3, true};
     result.provider = ProviderVerdict{true, 0, 100, 0, {}};
+    result.ulp = planted_ulp(3);
     report.nodes.push_back(result);
   }
   return report;
@@ -146,18 +161,23 @@ INSTANTIATE_TEST_SUITE_P(host, Acceptance, testing::ValuesIn(kSpoiled),
 
 struct ReplayJson : testing::TestWithParam<const char*> {};
 
-void expect_required(const nlohmann::json& schema, const nlohmann::json& value, const std::string& at) {
+void expect_required(const nlohmann::json& root, const nlohmann::json& part, const nlohmann::json& value,
+                     const std::string& at) {
   if (value.is_null()) return;
+  const nlohmann::json& schema =
+      part.contains("$ref")
+          ? root.at(nlohmann::json::json_pointer(part.at("$ref").get<std::string>().substr(1)))
+          : part;
   if (schema.contains("required")) {
     for (const auto& key : schema.at("required"))
       EXPECT_TRUE(value.contains(key.get<std::string>())) << at << "." << key;
   }
   if (schema.contains("properties")) {
-    for (const auto& [key, part] : schema.at("properties").items())
-      if (value.contains(key)) expect_required(part, value.at(key), at + "." + key);
+    for (const auto& [key, inner] : schema.at("properties").items())
+      if (value.contains(key)) expect_required(root, inner, value.at(key), at + "." + key);
   }
   if (schema.contains("items") && value.is_array())
-    for (const auto& item : value) expect_required(schema.at("items"), item, at + "[]");
+    for (const auto& item : value) expect_required(root, schema.at("items"), item, at + "[]");
 }
 
 TEST_P(ReplayJson, has_what_the_schema_requires) {
@@ -165,8 +185,28 @@ TEST_P(ReplayJson, has_what_the_schema_requires) {
   ReplayReport report = clean_report();
   report.boundaries.push_back({"rotary_cos", "00", {264, 96}, true});
   const nlohmann::json json = nlohmann::json::parse(to_json(report).dump());
-  expect_required(schema, json, "report");
+  expect_required(schema, schema, json, "report");
   for (const auto& [key, value] : json.items()) EXPECT_TRUE(schema.at("properties").contains(key)) << key;
+}
+
+TEST_P(ReplayJson, has_the_histograms_of_both_sides) {
+  ReplayReport report = clean_report();
+  report.nodes[11].ulp = planted_ulp(9);
+  report.nodes[12].ulp = {};
+  const nlohmann::json nodes = nlohmann::json::parse(to_json(report).dump()).at("nodes");
+  const nlohmann::json& ulp = nodes[11].at("ulp");
+  EXPECT_EQ(ulp.at("rows"), 2);
+  EXPECT_EQ(ulp.at("elements"), 10);
+  EXPECT_EQ(ulp.at("candidate").at("histogram"), (nlohmann::json{{"0", 7}, {"1", 2}, {"9-16", 1}}));
+  EXPECT_EQ(ulp.at("provider").at("histogram"), (nlohmann::json{{"0", 7}, {"1", 2}, {"3-4", 1}}));
+  EXPECT_EQ(ulp.at("candidate").at("worst"), (nlohmann::json{{"ulp", 9}, {"row", 71}, {"element", 4}}));
+  EXPECT_EQ(nodes[10].at("ulp").at("candidate"), nodes[10].at("ulp").at("provider"));
+  EXPECT_TRUE(nodes[12].at("ulp").is_null());
+  EXPECT_NE(to_table(report, false)
+                .find("ulp to the golden:    as the provider's in 15 of 16, not in residual_attn: 70.00 % "
+                      "correctly rounded (provider 70.00 %), worst 9 (3)"),
+            std::string::npos);
+  EXPECT_NE(to_table(clean_report(), false).find("as the provider's in 17 of 17\n"), std::string::npos);
 }
 
 TEST_P(ReplayJson, holds_no_bare_nan) {

@@ -19,6 +19,10 @@ std::string percent(double share) {
   return share > 0 && share < 0.005 ? "< 1 %" : fmt::format("{:.0f} %", 100 * share);
 }
 
+std::string share_text(double share) {
+  return share >= 1e-4 ? fmt::format("{:.2f} %", 100 * share) : fmt::format("{:.1f} in 10^6", 1e6 * share);
+}
+
 std::string seconds(double value) { return fmt::format("{:.{}f} s", value, value < 100 ? 2 : 0); }
 
 Markup number_cell(const char* at, const std::string& shown) {

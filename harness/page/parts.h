@@ -31,6 +31,7 @@ struct Run {
 
 std::string scientific(double value);  // "1.941e-03"; "n/a" where there is none
 std::string percent(double share);     // "52 %"
+std::string share_text(double share);  // "97.31 %", "8.5 in 10^6"
 std::string seconds(double value);     // "0.25 s"
 
 // A cell whose number stands in a source: `at` is below the data-from of its row (conformance/host/page.cpp

@@ -37,10 +37,6 @@ Histogram histogram_of(const Json& json, std::size_t source) {
   return one;
 }
 
-std::string share_text(double share) {
-  return share >= 1e-4 ? fmt::format("{:.2f} %", 100 * share) : fmt::format("{:.1f} in 10^6", 1e6 * share);
-}
-
 std::string draw(const std::string& title, const std::vector<Histogram>& runs, const Style& style) {
   std::map<std::int64_t, std::string> bins;
   for (const Histogram& run : runs)
@@ -161,7 +157,7 @@ Markup growth(const Json& json, std::size_t source) {
 }  // namespace
 
 Markup rounding_section(const Run& run, std::vector<File>& files) {
-  Markup code = histograms(run, files);
+  Markup code = beside_provider(run) + histograms(run, files);
   for (const std::size_t i : run.inputs.of("h3.diagnosis.v1"))
     code << reading(run.inputs.sources[i], [&](const Json& json) { return growth(json, i); });
   return section("rounding", "Rounding",

@@ -11,6 +11,7 @@ Markup bounds_section(const Run& run);                           // every error 
 Markup depth_section(const Run& run, std::vector<File>& files);  // error against depth
 Markup rounding_section(const Run& run,
                         std::vector<File>& files);  // histograms in ulp, growth inside a block
+Markup beside_provider(const Run& run);             // of it, nodes beside what is recorded of the provider
 Markup detection_section(const Run& run, std::vector<File>& files);  // what the gates would have caught
 Markup repeat_section(const Run& run);                               // runs x nodes: the same bytes or not
 Markup generation_section(const Run& run, std::vector<File>& files);

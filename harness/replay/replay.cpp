@@ -176,6 +176,7 @@ ReplayReport replay_block(const ReplayRequest& request, const ReplayProgress& pr
       report.seconds_golden += seconds_since(start);
       result.golden = golden_error(truth[node.name].reshaped(output.shape()), output,
                                    record ? &record->node(node.name) : nullptr);
+      if (record) result.ulp = sampled_ulp(truth[node.name], output, record->node(node.name));
     }
     values[node.name] = output;
     if (observe) observe(node, values, truth);

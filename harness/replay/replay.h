@@ -10,6 +10,7 @@
 #include "harness/compare/provider_record.h"
 #include "harness/execution/block_inputs.h"
 #include "harness/execution/execution.h"
+#include "harness/replay/sampled_ulp.h"
 
 namespace h3 {
 
@@ -45,6 +46,7 @@ struct NodeResult {
   double seconds = 0;
   std::optional<GoldenError> golden;
   std::optional<ProviderVerdict> provider;
+  std::optional<SampledUlp> ulp;  // with golden and record
   // Whether all inputs had the provider's bytes, so that this result is also the isolated one.
   bool isolated = false;
   std::optional<Drift> repeat_drift, batch_drift;

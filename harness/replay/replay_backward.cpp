@@ -73,10 +73,14 @@ GoldenError gradient_error(const Tensor& golden, const Tensor& candidate,
 // Of gradients by heads, (S, heads, channels), the head is named.
 GradientJudge judge_of(const std::optional<ProviderGradients>& record) {
   if (!record) return {};
-  return [&](const std::string& value, const Tensor& gradient, const std::string& sha256) {
-    const std::int64_t head_dim = gradient.shape().size() == 3 ? gradient.cols() : 0;
-    return RecordedVerdict{record->gradient(value).bound(), record->judge(value, gradient, sha256, head_dim)};
-  };
+  return
+      [&](const std::string& value, const Tensor& golden, const Tensor& gradient, const std::string& sha256) {
+        const ProviderGradient& recorded = record->gradient(value);
+        const std::int64_t head_dim = gradient.shape().size() == 3 ? gradient.cols() : 0;
+        RecordedVerdict verdict{recorded.bound(), record->judge(value, gradient, sha256, head_dim)};
+        if (recorded.bytes && !golden.empty()) verdict.ulp = sampled_ulp(golden, gradient, *recorded.bytes);
+        return verdict;
+      };
 }
 
 // The block forward. Nothing is dropped: the backward reads it all.
@@ -201,7 +205,7 @@ BackwardReport examine_backward(ForwardPass pass, const ReplayRequest& asked, co
                           sha256_hex(gradient.byte_span()),
                           {},
                           {}};
-    if (judge) result.provider = judge(value, gradient, result.sha256);
+    if (judge) result.provider = judge(value, golden, gradient, result.sha256);
     if (truth) result.golden = gradient_error(golden, gradient, result.provider);
     if (observe) observe(value, gradient);
     report.gradients.push_back(std::move(result));

@@ -13,11 +13,12 @@
 
 namespace h3 {
 
-// What a record says about a gradient: how far from the golden it may be, and whether it has the provider's
-// bytes.
+// What a record says about a gradient: how far from the golden it may be, whether it has the provider's
+// bytes, and how either is rounded. Absent where the provider's own runs differ.
 struct RecordedVerdict {
   Bound bound;
-  std::optional<ProviderVerdict> bytes;  // absent where the provider's own runs differ
+  std::optional<ProviderVerdict> bytes = {};
+  std::optional<SampledUlp> ulp = {};  // with golden
 };
 
 // The gradient of one value: what reaches a node's output or a graph input, or a parameter's.
@@ -74,9 +75,10 @@ struct ForwardPass {
   std::function<std::vector<Tensor>(const Node&)> parameters;
 };
 
-// The record's verdict on a gradient with this SHA-256. Empty: no record, no verdicts and no bounds.
-using GradientJudge = std::function<RecordedVerdict(const std::string& value, const Tensor& gradient,
-                                                    const std::string& sha256)>;
+// The record's verdict on a gradient with this SHA-256; the golden is empty where there is none. Empty: no
+// record, no verdicts and no bounds.
+using GradientJudge = std::function<RecordedVerdict(const std::string& value, const Tensor& golden,
+                                                    const Tensor& gradient, const std::string& sha256)>;
 using GradientObserver = std::function<void(const std::string& value, const Tensor& gradient)>;
 
 // Every gradient of the pass, with the checks that are asked for except for those that need another pass.

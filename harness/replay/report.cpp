@@ -46,6 +46,10 @@ std::string to_table(const ReplayReport& report, bool colour) {
         fmt::format("{:<22}{} of {} rows changed\n", "row permutation:",
                     paint(*report.permuted_rows_changed == 0, std::to_string(*report.permuted_rows_changed)),
                     report.rows);
+  std::vector<std::pair<std::string, const SampledUlp*>> ulp;
+  for (const auto& node : report.nodes)
+    if (node.ulp) ulp.emplace_back(node.node, &*node.ulp);
+  if (!ulp.empty()) out += fmt::format("{:<22}{}\n", "ulp to the golden:", ulp_cell(ulp));
   out += fmt::format("time                  candidate {:.1f} s, golden {:.1f} s\n", report.seconds_candidate,
                      report.seconds_golden);
   out += fmt::format("verdict               {}\n",
@@ -85,6 +89,7 @@ Json to_json(const ReplayReport& report) {
       entry["provider"] = json_of(*node.provider);
       entry["provider"]["isolated"] = node.isolated;
     }
+    entry["ulp"] = json_of(node.ulp);
     entry["repeat_drift"] = json_of(node.repeat_drift);
     entry["batch_drift"] = json_of(node.batch_drift);
     json["nodes"].push_back(std::move(entry));

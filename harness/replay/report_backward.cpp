@@ -62,6 +62,11 @@ std::string to_table(const BackwardReport& report, bool colour) {
         "{:<25}{} of {} rows of hidden_states changed, {} sums over rows\n", "row permutation:",
         paint(*report.permuted_rows_changed == 0, std::to_string(*report.permuted_rows_changed)), report.rows,
         paint(*report.permuted_leaves_changed == 0, std::to_string(*report.permuted_leaves_changed)));
+  std::vector<std::pair<std::string, const SampledUlp*>> ulp;
+  for (const auto& gradient : report.gradients)
+    if (gradient.provider && gradient.provider->ulp)
+      ulp.emplace_back(short_name(report, gradient.value), &*gradient.provider->ulp);
+  if (!ulp.empty()) out += fmt::format("{:<25}{}\n", "ulp to the golden:", ulp_cell(ulp));
   out += fmt::format("time                     candidate {:.1f} s, golden {:.1f} s\n",
                      report.seconds_candidate, report.seconds_golden);
   out += fmt::format("verdict                  {}\n",
@@ -80,10 +85,12 @@ Json to_json(const BackwardReport& report) {
                   {"xxh3_128", gradient.xxh3_128},
                   {"sha256", gradient.sha256},
                   {"golden", json_of(gradient.golden)},
-                  {"provider", nullptr}};
+                  {"provider", nullptr},
+                  {"ulp", nullptr}};
     if (gradient.provider) {
       const auto& bytes = gradient.provider->bytes;
       entry["provider"] = {{"repeats", bytes.has_value()}, {"verdict", bytes ? json_of(*bytes) : Json()}};
+      entry["ulp"] = json_of(gradient.provider->ulp);
     }
     json["gradients"].push_back(std::move(entry));
   }

@@ -103,6 +103,18 @@ std::string to_table(const UlpReport& report) {
   return out;
 }
 
+Json to_json(const UlpHistogram& found) {
+  Json json = {{"finite", found.finite()},
+               {"non_finite_equal", found.non_finite_equal},
+               {"non_finite_mismatches", found.non_finite_mismatches},
+               {"share_correctly_rounded", found.share_correctly_rounded()},
+               {"histogram", Json::object()}};
+  for (int bin = 0; bin < UlpHistogram::kBins; ++bin)
+    if (found.bins[std::size_t(bin)])
+      json["histogram"][UlpHistogram::bin_name(bin)] = found.bins[std::size_t(bin)];
+  return json;
+}
+
 Json to_json(const UlpReport& report) {
   const UlpHistogram& found = report.histogram;
   Json json = {{"schema", "h3.ulp.v1"},
@@ -113,15 +125,8 @@ Json to_json(const UlpReport& report) {
                {"seed", report.request.seed},
                {"inputs", report.row.inputs},
                {"elements", found.elements},
-               {"finite", found.finite()},
-               {"non_finite_equal", found.non_finite_equal},
-               {"non_finite_mismatches", found.non_finite_mismatches},
-               {"first_mismatch", found.first_mismatch < 0 ? Json() : Json(found.first_mismatch)},
-               {"share_correctly_rounded", found.share_correctly_rounded()}};
-  json["histogram"] = Json::object();
-  for (int bin = 0; bin < UlpHistogram::kBins; ++bin)
-    if (found.bins[std::size_t(bin)])
-      json["histogram"][UlpHistogram::bin_name(bin)] = found.bins[std::size_t(bin)];
+               {"first_mismatch", found.first_mismatch < 0 ? Json() : Json(found.first_mismatch)}};
+  json.update(to_json(found));
   json["worst"] = nullptr;
   if (report.worst.index >= 0)
     json["worst"] = {{"ulp", found.worst},

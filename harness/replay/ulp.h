@@ -29,7 +29,11 @@ struct UlpHistogram {
 
   std::int64_t finite() const { return elements - non_finite_equal - non_finite_mismatches; }
   double share_correctly_rounded() const;  // bin 0 among the finite elements
+  bool operator==(const UlpHistogram&) const = default;
 };
+
+// What is finite, the share that is correctly rounded, and the bins that are not empty, by their names.
+nlohmann::ordered_json to_json(const UlpHistogram& histogram);
 
 // The golden (FP32, same number of elements) is rounded to the candidate's type, bf16, fp16 or fp32, once. -0
 // and +0 are no step apart.
