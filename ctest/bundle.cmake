@@ -7,6 +7,9 @@ set(bundled_programs h3 h3_gate h3_evidence h3_conformance)
 set_target_properties(${bundled_programs} PROPERTIES INSTALL_RPATH $ORIGIN/../lib)
 install(TARGETS ${bundled_programs} RUNTIME_DEPENDENCY_SET h3_libraries RUNTIME DESTINATION bin)
 install(TARGETS h3_example_candidate h3_example_candidate_fused LIBRARY DESTINATION bin)
+if(TARGET h3_example_cuda)  # cases of the gates on a GPU load them
+  install(TARGETS h3_example_cuda h3_example_cuda_fused h3_example_cuda_ungated h3_example_cuda_too_many_threads LIBRARY DESTINATION bin)
+endif()
 install(RUNTIME_DEPENDENCY_SET h3_libraries DESTINATION lib
         PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv|stdc\\+\\+|gcc_s)\\.so" "^lib(cuda|nvidia)")
 install(DIRECTORY fixtures/ DESTINATION fixtures FILES_MATCHING PATTERN "*.h5" PATTERN "*.json" PATTERN "__pycache__" EXCLUDE

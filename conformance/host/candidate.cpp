@@ -2,9 +2,11 @@
 // whole model, right and wrong, and libraries that are refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <ostream>
 
+#include "conformance/block0/runs.h"
 #include "conformance/host/planted_block.h"
 #include "conformance/scratch.h"
 #include "ctest/child.h"
@@ -89,12 +91,29 @@ const CandidateRow kCandidates[] = {
      kReplay,
      2,
      {"the library has no h3_candidate_backward"}},
-    // Where there is a GPU the library gets its tensors there, and itself says no.
-    {"device_memory_asks_for_a_gpu", "libh3_device_memory.so", kReplay, 2, {"candidate "}},
 };
 
 INSTANTIATE_TEST_SUITE_P(host, CandidateEngine, testing::ValuesIn(kCandidates),
                          [](const auto& info) { return testing::PrintToString(info.param); });
+
+// Without a GPU it is refused; with one it gets its tensors there, and says itself that it computes nothing.
+struct CandidateOfDeviceMemory : testing::TestWithParam<const char*> {};
+
+TEST_P(CandidateOfDeviceMemory, asks_for_a_gpu) {
+  const Scratch scratch;
+  std::vector<std::string> arguments = kReplay;
+  arguments.insert(arguments.end(), {"--engine", build() / GetParam()});
+  const auto [code, output] = h3_answers(arguments, scratch.path("log"));
+  EXPECT_EQ(code, 2) << output;
+  EXPECT_EQ(std::ranges::count(output, '\n'), 1) << output;
+  EXPECT_NE(output.find(why_not("cuda").empty() ? "node adaln_projection: not computed"
+                                                : "takes device memory: engine 'cuda': "),
+            std::string::npos)
+      << output;
+}
+
+INSTANTIATE_TEST_SUITE_P(host, CandidateOfDeviceMemory, testing::Values("libh3_device_memory.so"),
+                         [](const auto&) { return "device_memory"; });
 
 // A block's backward, walked as by h3 replay --backward, at reduced widths.
 struct CandidateBackwardRow {

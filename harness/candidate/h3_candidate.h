@@ -10,7 +10,7 @@
  * the backward of a node whose forward alone is the library's. The report binds what is the library's as
  * `candidate`. Tensors are contiguous and row-major, all of an output has to be written. Widths below are
  * those of the released model; a call's tensors say what they are. kernels/<row>.h states the arithmetic that
- * the provider has.
+ * the provider has. conformance/candidates/example.c is a library in C, example_cuda.cu one in CUDA.
  *
  * Nodes, their inputs and parameters in order, BF16 unless stated. S packed rows, L of them text, V video and
  * A audio; U distinct timesteps, T = 3 tags. `table` is (3 U, 32256), six parts of 5376: shift, scale, gate

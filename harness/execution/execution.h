@@ -50,6 +50,8 @@ class Execution {
   // To where the execution keeps its tensors, and back to the CPU. On a CPU both are the tensor itself.
   virtual Tensor place(const Tensor& on_cpu) const { return on_cpu; }
   virtual Tensor fetch(const Tensor& placed) const { return placed; }
+  // Until all that was launched is done; an asynchronous failure becomes an Error here.
+  virtual void wait() const {}
   virtual Tensor parameter(const Weights& weights, const std::string& name) const {
     return place(weights.tensor(name));
   }

@@ -157,6 +157,7 @@ class CandidateExecution : public ExecutionOver {  // over the strict rows
     const Operands operands(*this, inputs, parameters);
     const Tensor output = place(output_of(node, config_, inputs));
     library_.run(operands.call(*own, node, output));
+    wait_for(*own);
     return as_inputs(inputs, output);
   }
 
@@ -172,6 +173,7 @@ class CandidateExecution : public ExecutionOver {  // over the strict rows
     for (const Tensor& parameter : parameters) made.parameters.push_back(unwritten(parameter));
     const auto of_inputs = of(made.inputs), of_parameters = of(made.parameters);
     library_.backward({operands.call(*own, node, y), of(dy), of_inputs.data(), of_parameters.data()});
+    wait_for(*own);
     for (auto* list : {&made.inputs, &made.parameters})
       for (Tensor& tensor : *list)
         if (!tensor.empty()) tensor = as_inputs(inputs, tensor);
@@ -215,6 +217,14 @@ class CandidateExecution : public ExecutionOver {  // over the strict rows
     std::vector<h3_tensor> in_, held_;
   };
 
+  // A kernel's fault shows only now, and is to be named as the library's.
+  void wait_for(const Its& own) const {
+    try {
+      wait();
+    } catch (const Error& error) {
+      fail("candidate {}: node {}: {}", name(), own.name, error.what());
+    }
+  }
   Tensor placed(const Tensor& tensor) const {
     return tensor.device() == Device::cpu ? place(tensor) : tensor;
   }

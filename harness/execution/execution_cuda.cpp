@@ -117,6 +117,7 @@ class CudaExecution : public Execution {
   Tensor fetch(const Tensor& placed) const override {
     return placed.device() == Device::cuda ? cuda::download(placed) : placed;
   }
+  void wait() const override { cuda::synchronize(); }
   Tensor parameter(const Weights& weights, const std::string& name) const override {
     return device_parameter(weights, name);
   }

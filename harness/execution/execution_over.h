@@ -20,6 +20,7 @@ class ExecutionOver : public Execution {
   Binding backward_binding(const Node& node) const override { return base_.backward_binding(node); }
   Tensor place(const Tensor& on_cpu) const override { return base_.place(on_cpu); }
   Tensor fetch(const Tensor& placed) const override { return base_.fetch(placed); }
+  void wait() const override { base_.wait(); }
   Tensor parameter(const Weights& weights, const std::string& name) const override {
     return base_.parameter(weights, name);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <regex>
 
 #include "harness/compare/compare_placed.h"
 #include "harness/replay/replay.h"
@@ -97,6 +98,20 @@ bool has_candidates(Pass pass, const Stage& stage, const Execution& engine) {
     return engine.binding(node) == Binding::candidate ||
            (pass == Pass::backward && engine.backward_binding(node) == Binding::candidate);
   });
+}
+
+std::string in_all_blocks(const std::string& value) {
+  static const std::regex block("\\.[0-9]+\\.");
+  return std::regex_replace(value, block, ".*.");
+}
+
+void count_candidate(std::vector<CandidateNodes>& counted, const std::string& name, bool forward,
+                     bool backward) {
+  if (!forward && !backward) return;
+  auto known = std::ranges::find(counted, name, &CandidateNodes::name);
+  if (known == counted.end()) known = counted.insert(known, {name});
+  known->forward += forward;
+  known->backward += backward;
 }
 
 // Blocks whose forward the twin computes, too: the first, the one in the middle and the last.
@@ -196,6 +211,9 @@ FullModelReport examine_full_model(const Execution& candidate, const References&
                 stage.value(node.name), name_of(binding));
       report.forward_bindings.count(candidate.binding(node));
       report.backward_bindings.count(candidate.backward_binding(node));
+      count_candidate(report.candidates, in_all_blocks(stage.value(node.name)),
+                      candidate.binding(node) == Binding::candidate,
+                      candidate.backward_binding(node) == Binding::candidate);
     }
 
   const Values inputs = model_inputs(layout, weights.config(), bounds.seed),

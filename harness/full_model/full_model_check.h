@@ -46,14 +46,21 @@ struct TensorResult {
   bool has_the_providers_bytes() const { return xxh3_128 == bound.provider_xxh3_128; }
 };
 
+// Nodes that somebody else's kernels computed, those of all blocks together.
+struct CandidateNodes {
+  std::string name;  // "transformer_blocks.*.residual_attn"
+  std::int64_t forward = 0, backward = 0;
+};
+
 struct FullModelReport {
   std::string config, layout, engine, weights, chain_isa;
   std::int64_t rows = 0;
   FullModelBounds bounds;
   std::string block0;  // what stood for the block-0 gate; empty where it was not asked for
   Bindings forward_bindings, backward_bindings;
-  std::vector<SwappedNode> swapped;   // on request; such a run is never accepted
-  std::vector<TensorResult> tensors;  // in execution order: forward, then backward
+  std::vector<CandidateNodes> candidates;  // in execution order
+  std::vector<SwappedNode> swapped;        // on request; such a run is never accepted
+  std::vector<TensorResult> tensors;       // in execution order: forward, then backward
   double seconds_candidate = 0, seconds_golden = 0, seconds_twin = 0;
 
   const TensorResult* first_drift(Pass pass) const;  // null: none

@@ -66,6 +66,9 @@ std::string to_table(const FullModelReport& report, bool colour) {
   const auto single = std::ranges::count_if(report.tensors, [](const auto& t) { return !t.within_single; });
   out += fmt::format("\nbindings              {}; backward {}\n", bindings_cell(report.forward_bindings),
                      bindings_cell(report.backward_bindings));
+  for (const CandidateNodes& nodes : report.candidates)
+    out += fmt::format("candidate             {}: {} forward, {} backward\n", nodes.name, nodes.forward,
+                       nodes.backward);
   for (const SwappedNode& swapped : report.swapped)
     out += fmt::format("swapped               {} by {}: {} of {} words changed in {} runs\n", swapped.node,
                        swapped.by, swapped.differing, swapped.elements, swapped.runs);
@@ -123,6 +126,10 @@ Json to_json(const FullModelReport& report) {
                                {"reason", tensor.reason}});
   json["bindings"] = json_of(report.forward_bindings);
   json["bindings"]["backward"] = json_of(report.backward_bindings);
+  json["candidates"] = Json::array();
+  for (const CandidateNodes& nodes : report.candidates)
+    json["candidates"].push_back(
+        {{"node", nodes.name}, {"forward", nodes.forward}, {"backward", nodes.backward}});
   json["swapped"] = Json::array();
   for (const SwappedNode& swapped : report.swapped)
     json["swapped"].push_back({{"node", swapped.node},
