@@ -16,7 +16,7 @@ struct Side {
   double correctly_rounded = 0;
   std::int64_t finite = 0;
   std::map<std::string, std::int64_t> bins;
-  std::int64_t worst = 0;
+  std::int64_t worst = -1;  // nothing was finite
   bool operator==(const Side&) const = default;
 };
 
@@ -29,7 +29,7 @@ struct Rounded {
 Side side_of(const Json& json) {
   const Json& worst = json.at("worst");
   return {json.at("share_correctly_rounded"), json.at("finite"), json.at("histogram"),
-          worst.is_null() ? 0 : worst.at("ulp").get<std::int64_t>()};
+          worst.is_null() ? -1 : worst.at("ulp").get<std::int64_t>()};
 }
 
 // Of one pass; reports from before this was recorded have none.
@@ -131,7 +131,7 @@ Markup numbers(const std::string& caption, const std::vector<Rounded>& all, cons
     for (const auto& [who, side] : {std::pair{"candidate", one.candidate}, {"provider", one.provider}}) {
       Markup cells = head(one.name) + cell(who) + number_cell("finite", grouped(side.finite)) +
                      number_cell("share_correctly_rounded", fmt::format("{:.5f}", side.correctly_rounded)) +
-                     number_cell("worst/ulp", grouped(side.worst));
+                     (side.worst < 0 ? cell("") : number_cell("worst/ulp", grouped(side.worst)));
       for (const auto& [lower, bin] : bins) {
         const auto found = side.bins.find(bin);
         cells << (found == side.bins.end()
