@@ -9,7 +9,7 @@ command -v python3 >/dev/null || { echo "no python3"; [ "${H3_REQUIRE_BROWSER:-}
 rm -rf "$scratch" && mkdir -p "$scratch/reports"
 # From a gate that ran on two H200, and from the reduced model and block 0, here and now.
 "$h3" fullmodel --report "$scratch/reports/full_model.json" >"$scratch/log" 2>&1
-"$h3" replay --layout tiny --backward --no-batch-rows --report "$scratch/reports/block0.json" >"$scratch/log" 2>&1
+"$h3" replay --layout tiny --no-batch-rows --report "$scratch/reports/block0.json" >"$scratch/log" 2>&1
 "$h3" ulp swiglu --json >"$scratch/reports/ulp.json"
 "$h3" page "$source"/ctest/recorded/parallel_nccl "$scratch/reports" --against "$scratch/reports" \
   --out "$scratch/page" --one-file "$scratch/page.html"
