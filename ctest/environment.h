@@ -2,10 +2,11 @@
 // owner (no host, user, path or serial number).
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "model/json.h"
 
 namespace h3::gate {
 

@@ -14,7 +14,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "ctest/child.h"
 #include "ctest/environment.h"
@@ -30,6 +29,7 @@
 #include "model/atomic_file.h"
 #include "model/digest.h"
 #include "model/error.h"
+#include "model/json.h"
 
 extern char** environ;
 

@@ -24,11 +24,11 @@ build() {
 
 # HDF5 asks for what a file says, takes a refused allocation for an answer, and keeps lists that it does not free.
 fuzz() {
-  local corpora may_refuse=0 options=(-malloc_limit_mb=1024)
-  case $1 in hdf5 | capsule) may_refuse=1 options=(-malloc_limit_mb=1000000 -detect_leaks=0) ;; esac
+  local corpora asan='' options=(-malloc_limit_mb=1024)
+  case $1 in hdf5 | capsule) asan=allocator_may_return_null=1:detect_leaks=0 options=(-malloc_limit_mb=1000000) ;; esac
   mkdir -p "$out/corpus/$1"
   mapfile -t corpora < <(cat "build-fuzz/fuzz_$1.txt")
-  ASAN_OPTIONS=allocator_may_return_null=$may_refuse "build-fuzz/h3_fuzz_$1" "${options[@]}" -artifact_prefix="$out/$1-" \
+  ASAN_OPTIONS=$asan "build-fuzz/h3_fuzz_$1" "${options[@]}" -artifact_prefix="$out/$1-" \
     -max_len=16384 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 ${RUNS:+-runs="$RUNS"} \
     -max_total_time="${SECONDS_A_TARGET:-600}" "$out/corpus/$1" "${corpora[@]}"
 }

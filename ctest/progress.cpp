@@ -2,9 +2,8 @@
 
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "model/error.h"
+#include "model/json.h"
 
 namespace h3::gate {
 

@@ -2,9 +2,10 @@
 // same and says nothing: the gate has to notice.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "model/json.h"
 
 namespace h3::gate {
 

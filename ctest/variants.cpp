@@ -2,7 +2,6 @@
 
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
@@ -10,6 +9,7 @@
 #include "ctest/files.h"
 #include "model/atomic_file.h"
 #include "model/error.h"
+#include "model/json.h"
 
 namespace h3::gate {
 namespace {

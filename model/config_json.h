@@ -1,11 +1,11 @@
 // config.json of the transformer, as the provider writes and reads it.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "model/config.h"
+#include "model/json.h"
 
 namespace h3 {
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "ctest/files.h"
 #include "fixtures/hdf5.h"
 #include "model/atomic_file.h"
+#include "model/json.h"
 
 namespace h3 {
 namespace {

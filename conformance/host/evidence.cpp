@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "conformance/errors.h"
@@ -23,6 +22,7 @@
 #include "harness/replay/twin_digests.h"
 #include "harness/report/ledger.h"
 #include "model/digest.h"
+#include "model/json.h"
 
 namespace h3 {
 namespace {

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <pugixml.hpp>
 #include <set>
@@ -19,6 +18,7 @@
 #include "fixtures/path.h"
 #include "model/atomic_file.h"
 #include "model/error.h"
+#include "model/json.h"
 
 namespace h3 {
 namespace {

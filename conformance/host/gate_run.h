@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "ctest/child.h"
 #include "ctest/files.h"
 #include "model/atomic_file.h"
+#include "model/json.h"
 
 namespace h3 {
 

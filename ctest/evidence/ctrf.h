@@ -2,7 +2,7 @@
 // failed there, with raw status not-run: its readers show "skipped" and "other" as harmless.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include "model/json.h"
 
 namespace h3::gate {
 

@@ -1,7 +1,6 @@
 #include "ctest/evidence/derived.h"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "ctest/evidence/ctrf.h"
 #include "ctest/evidence/folder.h"
@@ -9,6 +8,7 @@
 #include "ctest/evidence/report.h"
 #include "ctest/files.h"
 #include "ctest/junit.h"
+#include "model/json.h"
 
 namespace h3::gate {
 namespace {

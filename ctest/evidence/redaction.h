@@ -14,13 +14,13 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "harness/report/ledger.h"
+#include "model/json.h"
 
 namespace h3::gate {
 

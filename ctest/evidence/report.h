@@ -2,10 +2,10 @@
 // ctest/evidence/report.schema.json describes, and receipt.json, its head for the next gate.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "ctest/verdict.h"
+#include "model/json.h"
 
 namespace h3::gate {
 

@@ -6,7 +6,6 @@
 //   found    the words of the row and of the candidate
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -14,6 +13,7 @@
 #include "harness/capsule/reduction.h"
 #include "harness/compare/compare.h"
 #include "harness/compare/provider_record.h"
+#include "model/json.h"
 
 namespace h3 {
 

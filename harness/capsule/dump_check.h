@@ -6,13 +6,13 @@
 // is judged strict, by bytes, and calibrated, by the rules of block 0 (harness/compare/calibrated_bound.h).
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/capsule/dump.h"
 #include "harness/replay/replay.h"
+#include "model/json.h"
 
 namespace h3 {
 

@@ -6,13 +6,13 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <tuple>
 
 #include "fixtures/hdf5.h"
 #include "harness/cli/commands.h"
+#include "model/json.h"
 
 namespace h3::cli {
 namespace {

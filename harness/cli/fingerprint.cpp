@@ -5,9 +5,9 @@
 
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "harness/cli/commands.h"
+#include "model/json.h"
 
 namespace h3::cli {
 namespace {

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "fixtures/hdf5.h"
@@ -13,6 +12,7 @@
 #include "harness/replay/golden_rows.h"
 #include "model/atomic_file.h"
 #include "model/digest.h"
+#include "model/json.h"
 #include "model/safetensors.h"
 
 namespace h3::cli {

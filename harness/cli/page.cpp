@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "harness/cli/commands.h"
 #include "model/atomic_file.h"
+#include "model/json.h"
 
 namespace h3::cli {
 namespace {

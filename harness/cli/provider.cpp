@@ -3,12 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "harness/cli/commands.h"
 #include "harness/replay/provider_against_strict.h"
 #include "harness/replay/provider_replay.h"
 #include "harness/report/progress.h"
+#include "model/json.h"
 
 namespace h3::cli {
 namespace {

@@ -5,11 +5,11 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "harness/execution/execution.h"
+#include "model/json.h"
 #include "model/layout.h"
 
 namespace h3 {

@@ -10,11 +10,11 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "model/dtype.h"
+#include "model/json.h"
 
 namespace h3 {
 

@@ -1,10 +1,10 @@
 // A run of the full-model gate as people and programs read it.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "harness/full_model/full_model_check.h"
+#include "model/json.h"
 
 namespace h3 {
 

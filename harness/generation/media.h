@@ -1,11 +1,11 @@
 // Decoded pictures and sound, and how far two of them are apart.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "model/generation_contract.h"
+#include "model/json.h"
 #include "model/tensor.h"
 
 namespace h3 {

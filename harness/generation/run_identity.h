@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "model/generation_contract.h"
+#include "model/json.h"
 
 namespace h3 {
 

@@ -14,7 +14,6 @@
 
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +21,7 @@
 #include "fixtures/hdf5.h"
 #include "harness/generation/generation_state.h"
 #include "harness/generation/run_identity.h"
+#include "model/json.h"
 
 namespace h3 {
 

@@ -2,13 +2,13 @@
 // are files opened; nothing of a gate's receipt is believed, its verdict is that of the ledger.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "ctest/verdict.h"
 #include "harness/full_model/full_model_bounds.h"
 #include "model/error.h"
+#include "model/json.h"
 
 namespace h3::page {
 

@@ -1,11 +1,11 @@
 // What came of a block on several ranks, for people and for the process that started the ranks.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
 #include "harness/parallel/parallel_block.h"
+#include "model/json.h"
 
 namespace h3 {
 

@@ -7,9 +7,10 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "model/json.h"
 
 namespace h3 {
 

@@ -1,7 +1,6 @@
 // Detection power as people and programs read it.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "harness/power/false_alarms.h"
 #include "harness/power/mutants.h"
 #include "harness/power/summation_order.h"
+#include "model/json.h"
 
 namespace h3 {
 

@@ -2,13 +2,13 @@
 // that of the node's inputs, and how peaked attention is.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "harness/replay/replay.h"
+#include "model/json.h"
 
 namespace h3 {
 

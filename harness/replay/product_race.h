@@ -2,12 +2,12 @@
 // operands. Whose bytes are equal, and how long each takes.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "model/config.h"
+#include "model/json.h"
 
 namespace h3 {
 

@@ -1,11 +1,11 @@
 // A replay as people and programs read it: a table on the terminal, report.json for everything else.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "harness/replay/replay.h"
 #include "harness/replay/replay_backward.h"
+#include "model/json.h"
 
 namespace h3 {
 

@@ -4,11 +4,11 @@
 
 #include <array>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "model/config.h"
+#include "model/json.h"
 #include "model/tensor.h"
 
 namespace h3 {

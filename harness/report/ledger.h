@@ -18,10 +18,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "model/json.h"
 
 namespace h3 {
 

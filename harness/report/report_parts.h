@@ -1,8 +1,9 @@
 // What every table and every JSON of a report is made with.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "model/json.h"
 
 namespace h3::report {
 

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "model/json.h"
 
 namespace h3 {
 

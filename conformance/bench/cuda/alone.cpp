@@ -3,11 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "conformance/bench/cuda/benchmark.h"
 #include "kernels/cuda/device.h"
 #include "model/atomic_file.h"
+#include "model/json.h"
 
 namespace h3 {
 namespace {

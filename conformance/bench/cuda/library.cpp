@@ -2,11 +2,11 @@
 
 #include <exception>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "conformance/bench/cuda/benchmark.h"
 #include "kernels/cuda/device.h"
+#include "model/json.h"
 
 #define H3_EXPORT extern "C" __attribute__((visibility("default")))
 

@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 
@@ -15,6 +14,7 @@
 #include "ctest/evidence/verify.h"
 #include "harness/replay/twin_digests.h"
 #include "model/error.h"
+#include "model/json.h"
 
 namespace h3::gate {
 namespace {
