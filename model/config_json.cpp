@@ -10,7 +10,7 @@ namespace {
 nlohmann::ordered_json patch_size(const Config& c) { return {c.patch_t, c.patch_h, c.patch_w}; }
 
 bool is_positive(const nlohmann::json& value, std::int64_t) {
-  return value.is_number_integer() && value.get<std::int64_t>() > 0;
+  return integer_of<std::int64_t>(value).value_or(0) > 0;
 }
 bool is_positive(const nlohmann::json& value, double) { return value.is_number() && value.get<double>() > 0; }
 

@@ -41,10 +41,10 @@ class Fields {
   }
   std::int64_t integer(const std::string& name, std::int64_t least, std::int64_t most = INT64_MAX) {
     const Json& value = at(name);
-    require(
-        value.is_number_integer() && value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most,
-        "{}: '{}' is {}, expected an integer from {} to {}", what_, name, excerpt(value), least, most);
-    return value.get<std::int64_t>();
+    const auto integer = integer_of<std::int64_t>(value);
+    require(integer && *integer >= least && *integer <= most,
+            "{}: '{}' is {}, expected an integer from {} to {}", what_, name, excerpt(value), least, most);
+    return *integer;
   }
   double number(const std::string& name, double above, double most) {
     const Json& value = at(name);

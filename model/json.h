@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -10,7 +11,24 @@
 
 #include "model/error.h"
 
-// The library itself cuts 1.9 to 1, and its cast of 3e29 has no defined result.
+namespace h3 {
+
+// The integer that is written there; nothing: there is none, or it does not fit.
+template <class Integer, class Json>
+std::optional<Integer> integer_of(const Json& json) {
+  using Unsigned = typename Json::number_unsigned_t;
+  using Signed = typename Json::number_integer_t;
+  const auto fitting = [](auto number) {
+    return std::in_range<Integer>(number) ? std::optional(Integer(number)) : std::nullopt;
+  };
+  if (json.is_number_unsigned()) return fitting(*json.template get_ptr<const Unsigned*>());
+  if (json.is_number_integer()) return fitting(*json.template get_ptr<const Signed*>());
+  return std::nullopt;
+}
+
+}  // namespace h3
+
+// get<int>() and its kind: the library itself cuts 1.9 to 1, and its cast of 3e29 has no defined result.
 template <class Integer>
 struct nlohmann::adl_serializer<
     Integer, std::enable_if_t<std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>>> {
@@ -20,19 +38,13 @@ struct nlohmann::adl_serializer<
   }
   template <class Json>
   static void from_json(const Json& json, Integer& value) {
-    const auto take = [&](auto number) {
-      value = Integer(number);
-      return std::in_range<Integer>(number);
-    };
-    using Unsigned = typename Json::number_unsigned_t;
-    using Signed = typename Json::number_integer_t;
-    const bool fits = json.is_number_unsigned()  ? take(*json.template get_ptr<const Unsigned*>())
-                      : json.is_number_integer() ? take(*json.template get_ptr<const Signed*>())
-                                                 : false;
-    if (fits) return;
-    const std::string expected =
-        "type must be an integer of " + std::to_string(8 * sizeof(Integer)) + " bits";
-    throw nlohmann::detail::type_error::create(302, expected + ", but is " + json.type_name(), &json);
+    const auto integer = h3::integer_of<Integer>(json);
+    if (!integer)
+      throw nlohmann::detail::type_error::create(
+          302,
+          fmt::format("type must be an integer of {} bits, but is {}", 8 * sizeof(Integer), json.type_name()),
+          &json);
+    value = *integer;
   }
 };
 

@@ -83,6 +83,8 @@ const BadContract kBad[] = {
     {"missing_field", "\"frames\": 5,", "", "'frames' is missing"},
     {"unknown_field", "\"frames\": 5,", "\"frames\": 5, \"guidance\": 3,", "'guidance' is no field"},
     {"field_twice", "\"frames\": 5,", "\"frames\": 5, \"frames\": 22,", "'frames' appears twice"},
+    {"frames_beyond_63_bits", "\"frames\": 5", "\"frames\": 18446744073709551615",
+     "'frames' is 18446744073709551615, expected an integer from"},
     {"frames_of_no_chunk", "\"frames\": 5", "\"frames\": 6", "6"},
     {"canvas_not_aligned", "\"height\": 64", "\"height\": 80", "80"},
     {"text_too_short", "\"text_rows\": 16", "\"text_rows\": 9", "1 keyframes take at least 10"},
