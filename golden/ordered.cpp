@@ -2,8 +2,10 @@
 
 #include <cstring>
 
-// The loader picks the widest registers the machine has; every clone does the same roundings.
-#if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
+// The loader picks the widest registers the machine has; every clone does the same roundings. Sanitizers are
+// not ready when it picks.
+#if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
 #define H3_WIDEST_VECTORS __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define H3_WIDEST_VECTORS
