@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <ostream>
 
+#include "conformance/candidates/example.h"
 #include "conformance/errors.h"
 #include "fixtures/hdf5.h"
 #include "fixtures/path.h"
@@ -135,7 +135,7 @@ std::map<std::string, std::int64_t> bins_of(const UlpHistogram& histogram) {
 }
 
 struct BesideRow {
-  const char *name, *engine;
+  const char *name, *library;
   const char* first;  // that is rounded otherwise; the nodes before it have the provider's bytes
 };
 void PrintTo(const BesideRow& row, std::ostream* out) { *out << row.name; }
@@ -143,9 +143,8 @@ void PrintTo(const BesideRow& row, std::ostream* out) { *out << row.name; }
 struct BesideProvider : testing::TestWithParam<BesideRow> {};
 
 TEST_P(BesideProvider, shows_who_rounds_otherwise) {
-  const auto build = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   ReplayRequest asked;
-  asked.engine = build / GetParam().engine;
+  asked.engine = example_library(GetParam().library);
   asked.batch_rows = false;
   Tensor golden;
   const ReplayReport report =
@@ -167,7 +166,7 @@ TEST_P(BesideProvider, shows_who_rounds_otherwise) {
   EXPECT_GT(found.candidate.share_correctly_rounded(), found.provider.share_correctly_rounded() + 0.01);
 }
 
-constexpr BesideRow kBeside[] = {{"fused", "libh3_example_candidate_fused.so", kNode}};
+constexpr BesideRow kBeside[] = {{"fused", "example_candidate_fused", kNode}};
 INSTANTIATE_TEST_SUITE_P(host, BesideProvider, testing::ValuesIn(kBeside),
                          [](const auto& info) { return info.param.name; });
 

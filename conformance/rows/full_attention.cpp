@@ -38,10 +38,8 @@ Tensor attended(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 struct FullAttention : testing::TestWithParam<AttentionRow> {
   void SetUp() override {
-    const auto& row = GetParam();
-    q = normal_operand("attention.q", {row.queries, row.heads, kAttentionDim}, row.log2_std);
-    k = normal_operand("attention.k", {row.keys, row.heads, kAttentionDim}, row.log2_std);
-    v = normal_operand("attention.v", {row.keys, row.heads, kAttentionDim});
+    const AttentionProblem problem = problem_of(GetParam());
+    q = problem.q, k = problem.k, v = problem.v;
   }
   Tensor q, k, v;
 };

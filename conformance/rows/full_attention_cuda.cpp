@@ -20,7 +20,6 @@
 #include "fixtures/path.h"
 #include "kernels/cuda/device.h"
 #include "kernels/full_attention.h"
-#include "model/parallel.h"
 
 namespace h3 {
 namespace {
@@ -35,10 +34,8 @@ Tensor on_gpu(const Tensor& q, const Tensor& k, const Tensor& v) {
 struct FullAttentionCuda : testing::TestWithParam<AttentionRow> {
   void SetUp() override {
     H3_NEEDS_HOPPER();
-    const auto& row = GetParam();
-    q = normal_operand("attention.q", {row.queries, row.heads, kAttentionDim}, row.log2_std);
-    k = normal_operand("attention.k", {row.keys, row.heads, kAttentionDim}, row.log2_std);
-    v = normal_operand("attention.v", {row.keys, row.heads, kAttentionDim});
+    const AttentionProblem problem = problem_of(GetParam());
+    q = problem.q, k = problem.k, v = problem.v;
     q_gpu = cuda::upload(q);
     k_gpu = cuda::upload(k);
     v_gpu = cuda::upload(v);

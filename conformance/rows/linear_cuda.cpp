@@ -19,7 +19,6 @@
 #include "fixtures/path.h"
 #include "kernels/cuda/device.h"
 #include "kernels/linear.h"
-#include "model/parallel.h"
 
 namespace h3 {
 namespace {
